@@ -1,0 +1,1 @@
+"""Experiments: runs on disk, what is made of them, and nothing that an algorithm needs."""

@@ -1,0 +1,71 @@
+"""Behavior cloning: imitate the logged actions. It has no critic, so it trains by `plain(...)` alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from o3srl import nets
+from o3srl.losses import descend
+from o3srl.policy import markov
+from o3srl.types import Metrics, Objective, Oracle, Transition
+
+
+@dataclass(frozen=True)
+class BCConfig:
+    """Behavior cloning; defaults are OSRL's."""
+
+    rate: float = 1e-3
+    """Adam's learning rate"""
+    discount: float = 0.99
+    """gamma, which cloning does not use; others read it off the oracle"""
+    hidden: tuple[int, ...] = (256, 256)
+    """widths of the hidden layers"""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """what the layers compute in; parameters are always float32"""
+
+
+class BCState(NamedTuple):
+    """Flat parameters [P] of the actor, and its optimizer's moments."""
+
+    actor: Array
+    optimizer: Any
+
+
+def bc(config: BCConfig = BCConfig()) -> Oracle:
+    """Return the oracle whose actor minimizes mean (pi(s) - a)^2 over batch and action dimensions."""
+    adam = optax.adam(config.rate)
+
+    def network(obs_dim: int, action_dim: int) -> nets.Network:
+        return nets.mlp(obs_dim, action_dim, config.hidden, final=jnp.tanh, compute=jnp.dtype(config.precision))
+
+    def init(key: Array, example: Transition) -> BCState:
+        actor = network(example.obs.shape[-1], example.action.shape[-1]).init(key)
+        return BCState(actor, adam.init(actor))
+
+    def update(key: Array, state: BCState, batch: Transition, objective: Objective) -> tuple[BCState, Metrics]:
+        del key, objective
+
+        def loss(parameters: Array) -> Array:
+            return jnp.mean(jnp.square(act(parameters, batch.obs) - batch.action))
+
+        value, actor, optimizer = descend(adam, loss, state.actor, state.optimizer)
+        return BCState(actor, optimizer), {"loss/cloning": value}
+
+    def act(parameters: Array, obs: Array) -> Array:
+        action_dim = nets.output_width(parameters.shape[-1], obs.shape[-1], config.hidden)
+        return network(obs.shape[-1], action_dim).apply(parameters, obs)
+
+    return Oracle(
+        init=init,
+        cycle=(update,),
+        value=None,
+        parameters=lambda state: state.actor,
+        policy=markov(act),
+        discount=config.discount,
+        parts=False,
+    )

@@ -1,0 +1,163 @@
+"""TD3+BC (Fujimoto and Gu, 2021, https://arxiv.org/abs/2106.06860), the paper's base learner, as an oracle.
+
+A deterministic actor maximizes the critic of the modified reward and stays near the logged actions; twin critics,
+smoothed target actions, a delayed actor. Hyperparameters and the order of updates are those of CORL's version, which
+the paper's table repeats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from o3srl import nets
+from o3srl.losses import descend, squared_error
+from o3srl.oracles import critic as critics
+from o3srl.policy import markov
+from o3srl.types import Metrics, Objective, Oracle, Transition, Update, Value
+
+
+@dataclass(frozen=True)
+class TD3BCConfig:
+    """TD3+BC; defaults are those of the original paper, which O3SRL repeats."""
+
+    critic: Literal["scalar", "decomposed"] = "scalar"
+    """one head for the modified reward (the paper), or one per part: reward and each cost"""
+    terminal: Literal["zero", "allowance"] = "zero"
+    """what lies behind a terminal: nothing (the paper), or the allowance of the steps that were not lived"""
+    discount: float = 0.99
+    """gamma"""
+    alpha: float = 2.5
+    """weight of the critic against the behavior-cloning term"""
+    policy_noise: float = 0.2
+    """standard deviation of the noise on target actions"""
+    noise_clip: float = 0.5
+    """largest absolute value of that noise"""
+    policy_delay: int = 2
+    """critic updates per update of the actor and the targets"""
+    tau: float = 0.005
+    """rate of the targets' soft update"""
+    actor_rate: float = 3e-4
+    """Adam's learning rate of the actor"""
+    critic_rate: float = 3e-4
+    """Adam's learning rate of the critics"""
+    hidden: tuple[int, ...] = (256, 256)
+    """widths of the hidden layers of actor and critics"""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """what the layers compute in; parameters are always float32"""
+
+
+class TD3BCState(NamedTuple):
+    """Flat parameters (critics stacked [2, P]), their targets, and the optimizers' moments."""
+
+    actor: Array
+    critic: Array
+    actor_target: Array
+    critic_target: Array
+    actor_optimizer: Any
+    critic_optimizer: Any
+
+
+def td3_bc(config: TD3BCConfig = TD3BCConfig()) -> Oracle:
+    """Return the oracle; its value is mean over states of min(Q1, Q2)(s, pi(s)).
+
+    One cycle is `policy_delay` critic updates, the last of them followed by the actor and the targets:
+
+        y = r' + gamma (1 - terminal) min_j Qbar_j(s', pibar(s') + noise)
+        critic: sum_j mean (Q_j(s, a) - y)^2
+        actor:  -alpha mean Q_1(s, pi(s)) / mean |Q_1(s, pi(s))| + mean (pi(s) - a)^2
+    """
+    heads = {"scalar": critics.scalar, "decomposed": critics.decomposed}[config.critic]()
+    compute = jnp.dtype(config.precision)
+    actor_adam, critic_adam = optax.adam(config.actor_rate), optax.adam(config.critic_rate)
+
+    def actor_network(obs_dim: int, action_dim: int) -> nets.Network:
+        return nets.mlp(obs_dim, action_dim, config.hidden, final=jnp.tanh, compute=compute)
+
+    def critic_network(obs_dim: int, action_dim: int, costs: int) -> nets.Network:
+        return nets.mlp(obs_dim + action_dim, heads.outputs(costs), config.hidden, compute=compute)
+
+    def networks(batch: Transition) -> tuple[nets.Network, nets.Network]:
+        obs_dim, action_dim, costs = batch.obs.shape[-1], batch.action.shape[-1], batch.cost.shape[-1]
+        return actor_network(obs_dim, action_dim), critic_network(obs_dim, action_dim, costs)
+
+    def init(key: Array, example: Transition) -> TD3BCState:
+        actor, critic = networks(example)
+        key_actor, key_critic = jax.random.split(key)
+        pi, q = actor.init(key_actor), nets.ensemble(critic, 2).init(key_critic)
+        return TD3BCState(pi, q, pi, q, actor_adam.init(pi), critic_adam.init(q))
+
+    def critic_step(
+        key: Array, state: TD3BCState, batch: Transition, objective: Objective
+    ) -> tuple[TD3BCState, Metrics]:
+        actor, critic = networks(batch)
+        twin = nets.ensemble(critic, 2)
+        noise = jnp.clip(
+            config.policy_noise * jax.random.normal(key, batch.action.shape), -config.noise_clip, config.noise_clip
+        )
+        next_action = jnp.clip(actor.apply(state.actor_target, batch.next_obs) + noise, -1.0, 1.0)
+        next_q = twin.apply(state.critic_target, _join(batch.next_obs, next_action))
+        following = critics.pessimistic(next_q, heads.weights(objective))
+        target = critics.backup(heads, batch, objective, following, config.discount, config.terminal == "allowance")
+
+        def loss(parameters: Array) -> Array:
+            return squared_error(twin.apply(parameters, _join(batch.obs, batch.action)), target)
+
+        value, q, optimizer = descend(critic_adam, loss, state.critic, state.critic_optimizer)
+        return state._replace(critic=q, critic_optimizer=optimizer), {"loss/critic": value}
+
+    def critic_and_actor_step(
+        key: Array, state: TD3BCState, batch: Transition, objective: Objective
+    ) -> tuple[TD3BCState, Metrics]:
+        state, metrics = critic_step(key, state, batch, objective)
+        actor, critic = networks(batch)
+        weights = heads.weights(objective)
+
+        def loss(parameters: Array) -> Array:
+            action = actor.apply(parameters, batch.obs)
+            q = critic.apply(state.critic[0], _join(batch.obs, action)) @ weights
+            scale = config.alpha / jax.lax.stop_gradient(jnp.mean(jnp.abs(q)) + 1e-8)
+            return -scale * jnp.mean(q) + jnp.mean(jnp.square(action - batch.action))
+
+        value, pi, optimizer = descend(actor_adam, loss, state.actor, state.actor_optimizer)
+        state = state._replace(
+            actor=pi,
+            actor_optimizer=optimizer,
+            actor_target=nets.polyak(state.actor_target, pi, config.tau),
+            critic_target=nets.polyak(state.critic_target, state.critic, config.tau),
+        )
+        return state, {**metrics, "loss/actor": value}
+
+    def value(key: Array, state: TD3BCState, obs: Array, objective: Objective) -> Value:
+        del key
+        action = act(state.actor, obs)
+        costs = objective.multiplier.shape[-1]
+        q = nets.ensemble(critic_network(obs.shape[-1], action.shape[-1], costs), 2)
+        mean = jnp.mean(
+            critics.pessimistic(q.apply(state.critic, _join(obs, action)), heads.weights(objective)), axis=0
+        )
+        return heads.value(mean, objective)
+
+    def act(parameters: Array, obs: Array) -> Array:
+        action_dim = nets.output_width(parameters.shape[-1], obs.shape[-1], config.hidden)
+        return actor_network(obs.shape[-1], action_dim).apply(parameters, obs)
+
+    cycle: tuple[Update, ...] = (critic_step,) * (config.policy_delay - 1) + (critic_and_actor_step,)
+    return Oracle(
+        init=init,
+        cycle=cycle,
+        value=value,
+        parameters=lambda state: state.actor,
+        policy=markov(act),
+        discount=config.discount,
+        parts=heads.parts,
+    )
+
+
+def _join(obs: Array, action: Array) -> Array:
+    return jnp.concatenate([obs, action], axis=-1)

@@ -1,0 +1,227 @@
+"""The training engine: lanes, chunks, and nothing that knows of files.
+
+A *lane* is one key and one setting of scalar hyperparameters. Lanes share the data and one compiled program. On an
+accelerator they are vectorized, and sharded where there are several devices; on a CPU, where vectorized lanes are
+slower than one after another, each runs by itself, which also makes a lane's bits independent of its neighbors.
+
+Work is done in chunks of a fixed number of steps. A lane whose chunk ends in a number that is not finite goes back to
+where that chunk began and is frozen; the others go on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from o3srl.errors import ConfigError
+from o3srl.types import Algorithm, Data, Phase, State
+
+Settings = Any  # a pytree of arrays with a leading lane axis; () where lanes differ by their keys alone
+Build = Callable[[Any], Algorithm]  # from one lane's settings, without the lane axis
+
+CHUNK_UPDATES = 1000
+
+
+class Lanes(NamedTuple):
+    """All lanes, each array with a leading axis [L]: key [L, 2]; state; frozen_at [L], the updates after which a lane
+    was last finite, or -1 for a lane that runs."""
+
+    key: Array
+    state: State
+    frozen_at: Array
+
+
+class Chunk(NamedTuple):
+    """What a chunk of training hands out: updates done per lane, lanes, metrics {name: [L, ...]} as means over the
+    chunk, and the seconds that it took."""
+
+    updates: int
+    lanes: Lanes
+    metrics: dict[str, np.ndarray]
+    seconds: float
+
+
+class Stretch(NamedTuple):
+    """Chunks of one size in one phase: phase index, steps per chunk, updates per chunk, and how many chunks."""
+
+    phase: int
+    steps: int
+    updates: int
+    chunks: int
+
+
+class Engine(NamedTuple):
+    """start: (keys [L, 2]) -> Lanes; advance: (lanes, stretch, updates done) -> (lanes, metrics {name: [L, ...]})."""
+
+    start: Callable[[Array], Lanes]
+    advance: Callable[[Lanes, Stretch, int], tuple[Lanes, dict[str, np.ndarray]]]
+
+
+def train(
+    key: Array, algorithm: Algorithm, data: Data, *, updates: int, chunk_updates: int = CHUNK_UPDATES
+) -> tuple[State, dict[str, np.ndarray]]:
+    """Return (state, metrics {name: [chunks, ...]}) after `updates` gradient updates of one lane.
+
+    `algorithm.parameters(state)["last"]` are what `algorithm.policy` acts with. Runs on disk, with lanes, progress
+    and resume, are `o3srl.experiment.run`'s.
+    """
+    engine = make_engine(lambda settings: algorithm, (), place(algorithm.prepare(data)))
+    plan = make_plan(algorithm.phases, updates, chunk_updates)
+    history = [chunk for chunk in run(engine, plan, engine.start(jnp.asarray(key)[None]))]
+    last = history[-1].lanes
+    if int(last.frozen_at[0]) >= 0:
+        raise FloatingPointError(f"Training left the finite numbers after {int(last.frozen_at[0])} updates.")
+    metrics = {name: np.stack([chunk.metrics[name][0] for chunk in history]) for name in history[0].metrics}
+    return jax.tree.map(lambda x: x[0], last.state), metrics
+
+
+def run(engine: Engine, plan: list[Stretch], lanes: Lanes, done: int = 0) -> Iterator[Chunk]:
+    """Yield a Chunk after each chunk of `plan`, skipping those that `done` updates already cover."""
+    before = 0
+    for stretch in plan:
+        for _ in range(stretch.chunks):
+            before += stretch.updates
+            if before <= done:
+                continue
+            began = time.perf_counter()
+            lanes, metrics = engine.advance(lanes, stretch, before - stretch.updates)
+            yield Chunk(before, lanes, metrics, time.perf_counter() - began)
+
+
+def make_plan(phases: tuple[Phase, ...], updates: int, chunk_updates: int = CHUNK_UPDATES) -> list[Stretch]:
+    """Return how `updates` gradient updates divide into phases and chunks of about `chunk_updates`.
+
+    A number of updates that would leave a partial step is refused with the next one that fits.
+    """
+    plan: list[Stretch] = []
+    for index, phase in enumerate(phases):
+        total = phase.share * updates
+        steps = round(total / phase.updates)
+        if updates < 1 or abs(steps * phase.updates - total) > 1e-6:
+            unit = math.lcm(*(round(p.updates / p.share) for p in phases))
+            fits = max(1, math.ceil(updates / unit)) * unit
+            raise ConfigError(
+                f"{updates} updates leave a partial round: they come in rounds of {unit}. "
+                f"The next number that fits is {fits} (--updates {fits})."
+            )
+        plan += _divide(index, phase.updates, steps, max(1, chunk_updates // phase.updates))
+    return plan
+
+
+def _divide(index: int, updates: int, steps: int, target: int) -> list[Stretch]:
+    # One size of chunk means one program to compile: take the largest divisor, unless all divisors are small.
+    size = max(d for d in range(1, min(target, steps) + 1) if steps % d == 0)
+    if size < target // 4:
+        size = min(target, steps)
+    plan = [Stretch(index, size, size * updates, steps // size)]
+    rest = steps % size
+    return plan if not rest else [*plan, Stretch(index, rest, rest * updates, 1)]
+
+
+def place(data: Data) -> Data:
+    """Return the data on the default device, once for all lanes."""
+    return jax.tree.map(jnp.asarray, data)
+
+
+def make_engine(build: Build, settings: Settings, data: Data, *, vectorize: bool | None = None) -> Engine:
+    """Return the engine for lanes whose algorithms are `build(one lane's settings)`.
+
+    `vectorize` defaults to whether the device is an accelerator. Algorithms are built inside the traced function,
+    so that hyperparameters may differ between lanes.
+    """
+
+    def start_one(key: Array, settings: Any, data: Data) -> Lanes:
+        key, key_init = jax.random.split(key)
+        return Lanes(key, build(settings).init(key_init, data), jnp.int32(-1))
+
+    def advance_one(lane: Lanes, settings: Any, data: Data, done: Array, phase: int, steps: int) -> Any:
+        current = build(settings).phases[phase]
+
+        def step(carry: tuple[Array, State], _: None) -> Any:
+            key, state = carry
+            key, key_sample, key_step = jax.random.split(key, 3)
+            state, metrics = current.step(key_step, state, current.sample(key_sample, data))
+            return (key, state), dict(metrics)
+
+        (key, state), metrics = jax.lax.scan(step, (lane.key, lane.state), None, length=steps)
+        moved = Lanes(key, state, lane.frozen_at)
+        stopped = lane._replace(frozen_at=jnp.where(lane.frozen_at >= 0, lane.frozen_at, done))
+        runs = (lane.frozen_at < 0) & _all_finite(state)
+        lane = jax.tree.map(lambda new, old: jnp.where(runs, new, old), moved, stopped)
+        return lane, jax.tree.map(lambda m: jnp.mean(m, axis=0), metrics)
+
+    if vectorize is None:
+        vectorize = jax.default_backend() != "cpu"
+    engine = _vectorized if vectorize else _one_by_one
+    return engine(start_one, advance_one, settings, data)
+
+
+def _vectorized(start_one: Any, advance_one: Any, settings: Settings, data: Data) -> Engine:
+    start_all = jax.jit(jax.vmap(start_one, in_axes=(0, 0, None)))
+
+    def advance_all(lanes: Lanes, settings: Any, data: Data, done: Array, phase: int, steps: int) -> Any:
+        return jax.vmap(lambda lane, setting: advance_one(lane, setting, data, done, phase, steps))(lanes, settings)
+
+    advance_all = jax.jit(advance_all, static_argnums=(4, 5))
+
+    def start(keys: Array) -> Lanes:
+        placed, shared = shard((keys, settings), data, len(keys))
+        return start_all(*placed, shared)
+
+    def advance(lanes: Lanes, stretch: Stretch, done: int) -> tuple[Lanes, dict[str, np.ndarray]]:
+        placed, shared = shard((lanes, settings), data, len(lanes.key))
+        lanes, metrics = advance_all(*placed, shared, jnp.int32(done), stretch.phase, stretch.steps)
+        return lanes, jax.device_get(metrics)
+
+    return Engine(start, advance)
+
+
+def _one_by_one(start_one: Any, advance_one: Any, settings: Settings, data: Data) -> Engine:
+    start_one = jax.jit(start_one)
+    advance_one = jax.jit(advance_one, static_argnums=(4, 5))
+
+    def of(lane: int, tree: Any) -> Any:
+        return jax.tree.map(lambda x: x[lane], tree)
+
+    def start(keys: Array) -> Lanes:
+        return _stack([start_one(keys[lane], of(lane, settings), data) for lane in range(len(keys))])
+
+    def advance(lanes: Lanes, stretch: Stretch, done: int) -> tuple[Lanes, dict[str, np.ndarray]]:
+        results = [
+            advance_one(of(lane, lanes), of(lane, settings), data, jnp.int32(done), stretch.phase, stretch.steps)
+            for lane in range(len(lanes.key))
+        ]
+        return _stack([lane for lane, _ in results]), jax.device_get(_stack([metrics for _, metrics in results]))
+
+    return Engine(start, advance)
+
+
+def shard(lanes: Any, shared: Any, count: int) -> tuple[Any, Any]:
+    """Return (lanes, shared) with the lane axis spread over the devices and `shared` on each of them.
+
+    As many devices are used as divide the number of lanes.
+    """
+    devices = jax.local_devices()
+    used = max(n for n in range(1, len(devices) + 1) if count % n == 0)
+    if used == 1:
+        return lanes, shared
+    mesh = jax.sharding.Mesh(np.asarray(devices[:used]), ("lanes",))
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("lanes"))
+    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    return jax.device_put(lanes, split), jax.device_put(shared, everywhere)
+
+
+def _stack(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _all_finite(state: State) -> Array:
+    inexact = [leaf for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in inexact]))
