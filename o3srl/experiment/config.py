@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from o3srl import budget, duals
+from o3srl.data import clip_rewards, scale_costs
 from o3srl.duals import exponential
 from o3srl.errors import ConfigError
 from o3srl.experiment.codec import replace_at
@@ -199,7 +200,11 @@ def build(config: AlgorithmConfig, run: RunConfig, settings: Mapping[str, Any]) 
     for path, value in settings.items():
         if path not in ("limit", "grid"):
             config = replace_at(config, path, value)
-    shared = {"limit": settings["limit"], "batch_size": run.batch_size}
+    shared: dict[str, Any] = {
+        "limit": settings["limit"],
+        "batch_size": run.batch_size,
+        "prepare": lambda data: scale_costs(clip_rewards(data, run.reward_percentile), run.cost_scale),
+    }
     match config:
         case GameConfig():
             return o3srl(

@@ -1,0 +1,133 @@
+"""Command-line words to a plan: typed configurations by tyro, lanes from settings that were given more than once."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import tyro
+
+from o3srl.errors import ConfigError
+from o3srl.experiment import presets
+from o3srl.experiment.config import ALGORITHMS, RunConfig, scalars
+from o3srl.experiment.lanes import expand
+from o3srl.experiment.run import Plan
+
+LIMIT = "--limit"
+
+
+def parse_train(words: Sequence[str]) -> Plan:
+    """Return the plan that the words after `o3srl train` describe."""
+    name, words = _algorithm(list(words))
+    preset, words = _take_flag(words, "--preset")
+    run, algorithm = presets.apply(
+        presets.choose(preset, _peek(words, "--task")), RunConfig(), ALGORITHMS[name]()
+    )
+    words, limits, several = split_lanes(words, list(scalars(algorithm)))
+    run, algorithm = _tyro(name, run, algorithm, words)
+    return Plan(algorithm, run, expand(algorithm, run, limits, several))
+
+
+def split_lanes(words: list[str], paths: list[str]) -> tuple[list[str], list[tuple[float, ...]], dict[str, list[float]]]:
+    """Return (words, limits, several): the words with one value left of every setting that was given more than once.
+
+    A space makes lanes and a comma joins costs: `--limit 5 10` are two limits, `--limit 5,10` is one for two costs.
+    """
+    flags = {f"--{path.replace('_', '-')}": path for path in paths}
+    kept: list[str] = []
+    limits: list[tuple[float, ...]] = []
+    several: dict[str, list[float]] = {}
+    index = 0
+    while index < len(words):
+        flag, equals, inline = words[index].partition("=")
+        flag = f"--{flag[2:].replace('_', '-')}" if flag.startswith("--") else flag
+        index += 1
+        if flag != LIMIT and flag not in flags:
+            kept.append(words[index - 1])
+            continue
+        values = [inline] if equals else []
+        while index < len(words) and not words[index].startswith("--"):
+            values.append(words[index])
+            index += 1
+        if flag == LIMIT:
+            limits = [limit_of(value) for value in values]
+            kept += [LIMIT, *values[0].split(",")] if values else [LIMIT]
+        else:
+            kept += [flag, *values[:1]]
+            if len(values) > 1:
+                several[flags[flag]] = [_number(flag, value) for value in values]
+    return kept, limits, several
+
+
+def limit_of(text: str) -> tuple[float, ...]:
+    """Return the limits that a comma joins, one per cost.
+
+    >>> limit_of("5,10")
+    (5.0, 10.0)
+    """
+    return tuple(_number(LIMIT, part) for part in text.split(","))
+
+
+def _number(flag: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"{flag} takes numbers; {text!r} is none. A space makes lanes, a comma joins costs.") from None
+
+
+def _algorithm(words: list[str]) -> tuple[str, list[str]]:
+    if not words or words[0].startswith("-"):
+        return "o3srl", words
+    if words[0] in ALGORITHMS:
+        return words[0], words[1:]
+    raise ConfigError(
+        f"There is no algorithm {words[0]!r}{nearest(words[0], list(ALGORITHMS))}. Known: {', '.join(ALGORITHMS)}."
+    )
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Return "; did you mean ...?" with the names like `word`, or nothing."""
+    near = difflib.get_close_matches(word.lower(), known)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _peek(words: list[str], flag: str) -> str | None:
+    for index, word in enumerate(words):
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+        if word == flag and index + 1 < len(words):
+            return words[index + 1]
+    return None
+
+
+def _take_flag(words: list[str], flag: str) -> tuple[str | None, list[str]]:
+    value = _peek(words, flag)
+    if value is None:
+        return None, words
+    if f"{flag}={value}" in words:
+        return value, [word for word in words if word != f"{flag}={value}"]
+    at = words.index(flag)
+    return value, words[:at] + words[at + 2 :]
+
+
+def _tyro(name: str, run: RunConfig, algorithm: Any, words: list[str]) -> tuple[RunConfig, Any]:
+    flat = tyro.conf.arg(name="")
+    kind = dataclasses.make_dataclass(
+        "Train", [("run", Annotated[RunConfig, flat], run), ("algorithm", Annotated[type(algorithm), flat], algorithm)]
+    )
+    parsed = tyro.cli(
+        kind, args=words, prog=f"o3srl train {name}", description=_description(algorithm), config=(tyro.conf.FlagConversionOff,)
+    )
+    return parsed.run, parsed.algorithm
+
+
+def _description(algorithm: Any) -> str:
+    return (
+        f"{(type(algorithm).__doc__ or '').strip()}\n\n"
+        "Trains on a log, with a checkpoint to resume from. Every number that may differ between lanes takes several "
+        "values: `--limit 5 10 --td3-bc.alpha 1 2.5` are four settings, each with every seed, in one program.\n\n"
+        f"Algorithms: {', '.join(ALGORITHMS)} (o3srl train ALGORITHM --help). Presets (--preset): "
+        f"{', '.join(presets.PRESETS)}; built-in tasks use quick, logs use paper."
+    )

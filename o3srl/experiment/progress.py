@@ -1,0 +1,82 @@
+"""What one sees while a run trains: a bar in a terminal, a line now and then elsewhere; and a polite Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from o3srl.experiment.run import Reporter, Run, Stop
+from o3srl.train import Chunk
+
+PLAIN_LINES = 10  # how many lines a run prints where there is no terminal
+
+
+@contextmanager
+def reporting(console: Console) -> Iterator[Reporter]:
+    """Yield the reporter of one run's chunks."""
+    columns = (
+        TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.fields[facts]}"),
+    )  # fmt: skip
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        job = bar.add_task("training", total=None, facts="")
+        told = -1
+
+        def report(run: Run, chunk: Chunk) -> None:
+            nonlocal told
+            total = sum(stretch.updates * stretch.chunks for stretch in run.stretches)
+            line = facts(chunk, len(run.plan.lanes), _last_size(run, chunk))
+            bar.update(job, completed=chunk.updates, total=total, facts=line)
+            if not console.is_terminal and chunk.updates * PLAIN_LINES // total > told:
+                told = chunk.updates * PLAIN_LINES // total
+                console.print(f"{chunk.updates:>9,} of {total:,} updates   {line}", highlight=False, soft_wrap=True)
+
+        yield report
+
+
+def _last_size(run: Run, chunk: Chunk) -> int:
+    before = 0
+    for stretch in run.stretches:
+        before += stretch.updates * stretch.chunks
+        if chunk.updates <= before:
+            return stretch.updates
+    return run.stretches[-1].updates
+
+
+def facts(chunk: Chunk, lanes: int, updates: int) -> str:
+    """Return speed, mean multiplier, value and violation (where known) of a chunk, as one short line."""
+    parts = [f"{lanes * updates / max(chunk.seconds, 1e-9):,.0f} updates/s"]
+    for name, label in (("game/multiplier", "multiplier"), ("game/lagrangian", "value"), ("game/violation", "violation")):
+        if name in chunk.metrics:
+            mean = np.mean(chunk.metrics[name].reshape(lanes, -1), axis=0)
+            parts.append(f"{label} {','.join(f'{entry:.3g}' for entry in mean)}")
+    frozen = int(np.sum(np.asarray(chunk.lanes.frozen_at) >= 0))
+    if frozen:
+        parts.append(f"{frozen} lane(s) frozen")
+    return "  ".join(parts)
+
+
+@contextmanager
+def stoppable(console: Console) -> Iterator[Stop]:
+    """Yield a question: was the run asked to stop? Ctrl-C (or SIGTERM) asks; a second Ctrl-C does not wait."""
+    asked = False
+
+    def ask(signum: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        console.print("Stopping after this chunk, with a checkpoint. Ctrl-C again stops at once.")
+
+    old = {kind: signal.signal(kind, ask) for kind in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for kind, handler in old.items():
+            signal.signal(kind, handler)
