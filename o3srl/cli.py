@@ -80,22 +80,13 @@ def _train(words: list[str]) -> int:
 
 
 def _resume(words: list[str]) -> int:
-    import tyro
+    from o3srl.experiment.arguments import ResumeArguments, parse
 
-    def resume_arguments(directory: tyro.conf.Positional[Path], /, updates: int | None = None) -> tuple[Path, int | None]:
-        """Go on from the last checkpoint of a run.
-
-        Args:
-            directory: the run directory
-            updates: train on to this many gradient updates, more than before
-        """
-        return directory, updates
-
-    directory, updates = tyro.cli(resume_arguments, args=words, prog="o3srl resume")
+    asked = parse(ResumeArguments, words, "o3srl resume")
     _start_jax()
     from o3srl.experiment.run import resume
 
-    return _attend(directory, lambda report, stop: resume(directory, updates, report, stop))
+    return _attend(asked.directory, lambda report, stop: resume(asked.directory, asked.updates, report, stop))
 
 
 def _attend(directory: Path, work: Callable[..., bool]) -> int:
@@ -116,57 +107,28 @@ def _attend(directory: Path, work: Callable[..., bool]) -> int:
 
 
 def _evaluate(words: list[str]) -> int:
-    import tyro
+    from o3srl.experiment.arguments import EvaluateArguments, limit_of, parse
 
-    def evaluate_arguments(
-        directory: tyro.conf.Positional[Path],
-        /,
-        episodes: int = 20,
-        limit: str | None = None,
-        iterate: str = "last",
-        seed: int = 0,
-    ) -> tuple[Path, int, str | None, str, int]:
-        """Simulate the policies of a run in its task; print the table and write result.json.
-
-        Args:
-            directory: the run directory
-            episodes: episodes per lane (DSRL: 20)
-            limit: score by this limit per episode instead of each lane's own; a comma joins several costs
-            iterate: last (the paper), or the exponential or uniform average of the actor's parameters
-            seed: of the simulated episodes
-        """
-        return directory, episodes, limit, iterate, seed
-
-    directory, episodes, limit, iterate, seed = tyro.cli(evaluate_arguments, args=words, prog="o3srl evaluate")
+    asked = parse(EvaluateArguments, words, "o3srl evaluate")
+    limit = None if asked.limit is None else limit_of(asked.limit)
     _start_jax()
-    from o3srl.experiment.arguments import limit_of
     from o3srl.experiment.evaluation import Evaluation, evaluate
     from o3srl.experiment.table import result_table
 
-    asked = Evaluation(episodes, None if limit is None else limit_of(limit), iterate, seed)
-    result = evaluate(directory, asked)
+    result = evaluate(asked.directory, Evaluation(asked.episodes, limit, asked.iterate, asked.seed))
     console = _output()
     console.print(result_table(result))
-    console.print(f"Written: {directory / 'result.json'}", highlight=False, soft_wrap=True)
+    console.print(f"Written: {asked.directory / 'result.json'}", highlight=False, soft_wrap=True)
     return 0
 
 
 def _report(words: list[str]) -> int:
-    import tyro
+    from o3srl.experiment.arguments import ReportArguments, parse
 
-    def report_arguments(directory: tyro.conf.Positional[Path], /) -> Path:
-        """Write report.html into a run directory: one page that needs nothing from elsewhere.
-
-        Args:
-            directory: the run directory
-        """
-        return directory
-
-    directory = tyro.cli(report_arguments, args=words, prog="o3srl report")
+    directory = parse(ReportArguments, words, "o3srl report").directory
     from o3srl.experiment.report import write_report
 
-    console = _output()
-    console.print(f"Written: {write_report(directory)}", highlight=False, soft_wrap=True)
+    _output().print(f"Written: {write_report(directory)}", highlight=False, soft_wrap=True)
     return 0
 
 

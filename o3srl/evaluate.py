@@ -25,40 +25,48 @@ class Outcome(NamedTuple):
     lengths: Array
 
 
+class Trace(NamedTuple):
+    """One episode, step by step: obs [T, n], action [T, m], reward [T], cost [T, M], next_obs [T, n], terminal [T].
+
+    alive [T] is whether the step belongs to the episode: False after its terminal, where reward and cost are zero and
+    the rest means nothing.
+    """
+
+    obs: Array
+    action: Array
+    reward: Array
+    cost: Array
+    next_obs: Array
+    terminal: Array
+    alive: Array
+
+
 class _Running(NamedTuple):
-    """An episode under way: world and memory are the environment's and the policy's, alive is 0 once it has ended."""
+    """An episode under way: world and memory are the environment's and the policy's, step is what the policy sees."""
 
     world: State
     memory: State
     step: Step
     alive: Array
-    outcome: Outcome
 
 
-def _episode(key: Array, policy: Policy, parameters: Parameters, environment: Environment, limit: Array) -> Outcome:
-    """One episode's returns [], costs [M] and lengths []."""
+def trace(key: Array, policy: Policy, parameters: Parameters, environment: Environment, limit: Array) -> Trace:
+    """Return one episode of T steps, with a budget of limit [M]."""
     key_world, key_memory, key_act = jax.random.split(key, 3)
 
-    def advance(running: _Running, key_step: Array) -> tuple[_Running, None]:
+    def advance(running: _Running, key_step: Array) -> tuple[_Running, Trace]:
+        alive, obs = running.alive, running.step.obs
         action, memory = policy.act(key_step, parameters, running.memory, running.step)
         world, reward, cost, terminal = environment.step(running.world, action)
         # A world that has ended may go anywhere, so what it yields is replaced, not multiplied by zero.
-        reward, cost = jnp.where(running.alive, reward, 0.0), jnp.where(running.alive, cost, 0.0)
-        returns, costs, lengths = running.outcome
-        outcome = Outcome(returns + reward, costs + cost, lengths + running.alive)
-        alive = running.alive & (terminal == 0)
-        return _Running(world, memory, Step(environment.observe(world), reward, cost), alive, outcome), None
+        step = Step(environment.observe(world), jnp.where(alive, reward, 0.0), jnp.where(alive, cost, 0.0))
+        taken = Trace(obs, action, step.reward, step.cost, step.obs, terminal, alive)
+        return _Running(world, memory, step, alive & (terminal == 0)), taken
 
     world = environment.reset(key_world)
-    zero, zeros = jnp.float32(0.0), jnp.zeros(environment.costs)
-    start = _Running(
-        world,
-        policy.reset(key_memory, parameters, limit),
-        Step(environment.observe(world), zero, zeros),
-        jnp.array(True),
-        Outcome(zero, zeros, jnp.int32(0)),
-    )
-    return jax.lax.scan(advance, start, jax.random.split(key_act, environment.horizon))[0].outcome
+    first = Step(environment.observe(world), jnp.float32(0.0), jnp.zeros(environment.costs))
+    running = _Running(world, policy.reset(key_memory, parameters, limit), first, jnp.array(True))
+    return jax.lax.scan(advance, running, jax.random.split(key_act, environment.horizon))[1]
 
 
 @partial(jax.jit, static_argnames=("policy", "environment", "episodes"))
@@ -69,5 +77,9 @@ def rollout(
 
     Lanes are a vmap over key, parameters and limit.
     """
-    keys = jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(episodes))
-    return jax.vmap(lambda key_episode: _episode(key_episode, policy, parameters, environment, limit))(keys)
+
+    def episode(number: Array) -> Outcome:
+        steps = trace(jax.random.fold_in(key, number), policy, parameters, environment, limit)
+        return Outcome(steps.reward.sum(), steps.cost.sum(axis=0), steps.alive.sum())
+
+    return jax.vmap(episode)(jnp.arange(episodes))

@@ -30,9 +30,9 @@ def from_arrays(
 ) -> Data:
     """Return the checked log that arrays in memory are.
 
-    `arrays` holds observations [N, n], actions [N, m], rewards [N], costs [N] or [N, M], next_observations [N, n] (may be
-    left out), terminals [N] and timeouts [N], flat over episodes in their order. action_low and action_high are the
-    environment's own box, [-1, 1] by default; horizon is its time limit in steps.
+    `arrays` holds observations [N, n], actions [N, m], rewards [N], costs [N] or [N, M], next_observations [N, n] (may
+    be left out), terminals [N] and timeouts [N], flat over episodes in their order. action_low and action_high are
+    the environment's own box, [-1, 1] by default; horizon is its time limit in steps.
     """
     columns: dict[str, Column] = {}
     for name, value in arrays.items():
@@ -64,6 +64,7 @@ def build(
     digest = _fill(table, span, source, columns, ends)
     last = look.ends(table, span)
     bounds = _finished(source, last)
+    horizon = _horizon(bounds, horizon)
     table[:, span.first] = np.concatenate([[True], last[:-1]])
     derived = "next_observations" not in columns
     if derived:
@@ -80,7 +81,7 @@ def build(
         obs_dim=sizes.obs,
         action_dim=sizes.action,
         costs=sizes.costs,
-        horizon=_horizon(bounds, horizon),
+        horizon=horizon,
         action_low=tuple(low.tolist()),
         action_high=tuple(high.tolist()),
         task=task,

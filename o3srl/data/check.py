@@ -29,32 +29,34 @@ class Sizes(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What no value of a column may be: `bad` marks such values, `text` says what they are and what to do."""
+    """What no value of a column may be: `bad` marks such values, `what` names them, `fix` says what to do."""
 
     bad: Callable[[Rows], Rows]
-    text: str
+    what: str
+    fix: str
 
 
 FINITE = Rule(
     lambda block: ~np.isfinite(block),
-    "that are not finite: find out where they come from, then drop the episodes that hold them",
+    "of NaN or infinity",
+    "Find out where they come from, then drop the episodes that hold them",
 )
 BOUNDED = Rule(
     lambda block: (block > _bound(block)) | (block < -_bound(block)),
-    f"beyond what float32 can be trained with (integers up to {LARGEST_INTEGER:,}, floats up to {LARGEST:g}); an "
-    "integer that wrapped around or a missing value written as a huge number looks like this: rescale the column, or "
-    "drop the episodes that hold them",
+    f"beyond what float32 can be trained with (integers up to {LARGEST_INTEGER:,}, floats up to {LARGEST:g})",
+    "An integer that wrapped around or a missing value written as a huge number looks like this: rescale the column, "
+    "or drop the episodes that hold them",
 )
 NONNEGATIVE = Rule(
     lambda block: block < 0,
-    "below zero, but a cost is an amount that a budget limits and must be at least 0: clip it with "
-    "np.maximum(costs, 0) if negative entries mean nothing, flip its sign if it was logged as a penalty, or shift it "
-    "by "
-    "its minimum and raise the limit by as much per step",
+    "below zero",
+    "A cost is an amount that a budget limits: clip it with np.maximum(costs, 0) if negative entries mean nothing, "
+    "flip its sign if it was logged as a penalty, or shift it by its minimum and raise the limit by as much per step",
 )
 BINARY = Rule(
     lambda block: (block != 0) & (block != 1),
-    "that are neither 0 nor 1: a flag is 1 at the last row of an episode and 0 elsewhere",
+    "other than 0 and 1",
+    "A flag is 1 at the last row of an episode and 0 elsewhere",
 )
 RULES: dict[str, tuple[Rule, ...]] = {"costs": (NONNEGATIVE,), "terminals": (BINARY,), "timeouts": (BINARY,)}
 
@@ -193,7 +195,7 @@ def _survey(source: str, name: str, column: Column, rule: Rule) -> str:
             where = f"row {row + at:,}{f', entry {entry}' if block.shape[1] > 1 else ''}: {block[at, entry]}"
         count += int(bad.sum())
         row += len(block)
-    return f"{source}: column '{name}' holds {counted(count, 'value')} {rule.text}. The first is at {where}."
+    return f"{source}: column '{name}' holds {counted(count, 'value')} {rule.what}, the first at {where}. {rule.fix}."
 
 
 def box(source: str, action_dim: int, low: Any, high: Any) -> tuple[Rows, Rows] | None:

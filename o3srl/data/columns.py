@@ -21,7 +21,7 @@ SLAB_BYTES = 1 << 24  # 16 MiB: large enough for full speed, small enough that t
 
 
 class Column(NamedTuple):
-    """One named array of a log, not yet read: shape and dtype are known at once, `slabs` reads it from its first row."""
+    """One named array of a log, not yet read: shape and dtype are known at once, `slabs` reads it from row 0 on."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

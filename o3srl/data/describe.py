@@ -20,7 +20,7 @@ LIMITS = (0, 5, 10, 20, 40)
 def describe(data: Data) -> dict[str, Any]:
     """Return the facts about a log as plain numbers, strings and lists.
 
-    Returns and costs are undiscounted sums over finished episodes; an episode is within a limit when each of its costs is.
+    Returns and costs are undiscounted sums over finished episodes; it is within a limit when each of its costs is.
     """
     table, info, span = np.asarray(data.table), data.info, spans_of(data.info)
     start, length, returns, costs = (np.asarray(part) for part in data.episodes)
@@ -91,10 +91,9 @@ def render(facts: Mapping[str, Any], columns: int = 80) -> str:
         for name, spread in named
     ]
     text += ["", f"{'every cost <=' if several else 'cost <=':<16}{'episodes':>12}{'best return':>12}"]
-    text += [
-        f"{row['limit']:<16}{row['episodes']:>12,}{'-' if row['best_return'] is None else _number(row['best_return']):>12}"
-        for row in facts["within"]
-    ]
+    for row in facts["within"]:
+        best = "-" if row["best_return"] is None else _number(row["best_return"])
+        text.append(f"{row['limit']:<16}{row['episodes']:>12,}{best:>12}")
     for finding in facts["findings"]:
         text += ["", textwrap.fill(finding, columns, initial_indent="* ", subsequent_indent="  ")]
     return "\n".join(text)
@@ -131,8 +130,9 @@ def cheapest_warning(data: Data, limit: npt.ArrayLike) -> str | None:
         return None
     cheapest = costs.min(axis=0)
     said = [
-        f"limit {bound:g}{f' on cost {index + 1}' if len(limits) > 1 else ''} is below the cheapest logged episode ({least:g})"
+        f"limit {bound:g}{f' on cost {index + 1}' if len(limits) > 1 else ''} "
+        f"is below the cheapest logged episode ({least:g})"
         for index, (bound, least) in enumerate(zip(limits, cheapest, strict=True))
         if bound < least
     ] or ["no logged episode keeps all the limits at once, though each is kept by some"]
-    return f"{' and '.join(said)}: what keeps it must be pieced together from parts of episodes, so trust its estimate less."
+    return f"{' and '.join(said)}: what keeps it must be pieced together from parts of episodes; trust estimates less."

@@ -19,7 +19,8 @@ class DataWarning(UserWarning):
 
 class Seen(NamedTuple):
     """What building the table showed: the table [N, width] and its spans; last [N] row of an episode; bounds of the
-    finished episodes; motion; stale [S] rows; unknown column names; whether next_obs was derived; whether a box was given."""
+    finished episodes; motion; stale [S] rows; unknown column names; whether next_obs was derived; whether a box was
+    given."""
 
     table: Rows
     span: Spans
@@ -50,15 +51,16 @@ def _observations(seen: Seen) -> Iterator[str]:
     episodes = len(seen.bounds.start)
     if seen.derived:
         yield (
-            "There is no column 'next_observations': it was taken from the following row's observation, so the last row of "
-            "an episode that ended by timeout has none and is left out of sampling; at a terminal the row's own "
-            "observation stands in its place, where no backup reads it."
+            "There is no column 'next_observations': it was taken from the following row's observation, so the "
+            "last row of an episode that ended by timeout has none and is left out of sampling; at a terminal the "
+            "row's own observation stands in its place, where no backup reads it."
         )
     if len(seen.stale):
         yield (
-            f"{len(seen.stale):,} of {counted(episodes, 'episode')} begin with an observation that seems left over from "
-            f"elsewhere (its step is more than {look.STALE} times the largest inside the episodes; the first is row "
-            f"{seen.stale[0]:,}): such rows are kept as logged but left out of sampling and of the initial states."
+            f"{len(seen.stale):,} of {counted(episodes, 'episode')} begin with an observation that seems "
+            f"left over from elsewhere (its step is more than {look.STALE} times the largest inside the episodes; the "
+            f"first is row {seen.stale[0]:,}): such rows are kept as logged, but left out of sampling and of the "
+            "initial states."
         )
     inside = len(seen.last) - 1 - int(np.count_nonzero(seen.last[:-1]))
     apart = look.disagreements(seen.table, seen.span, seen.last, seen.motion)
@@ -70,8 +72,8 @@ def _observations(seen: Seen) -> Iterator[str]:
     )
     if 2 * len(apart) > inside:
         yield (
-            f"{said}: the rows look shuffled. Each is still a sound transition to learn from, but episodes, their returns "
-            "and costs, the horizon and the initial states mean nothing; log the rows in their order."
+            f"{said}: the rows look shuffled. Each is still a sound transition to learn from, but episodes, "
+            "their returns and costs, the horizon and the initial states mean nothing; log the rows in their order."
         )
     else:
         yield f"{said}: a flag may be missing there, and two episodes counted as one. The rows are sampled as logged."
@@ -84,16 +86,17 @@ def _flags(seen: Seen) -> Iterator[str]:
     if tail:
         longer = f" It is longer than any finished episode ({longest:,}): are flags missing?" if tail > longest else ""
         yield (
-            f"{counted(tail, 'row')} after the last flag (from row {seen.bounds.end:,}) belong to an unfinished episode: "
-            f"kept, but left out of sampling and of the episodes.{longer}"
+            f"{counted(tail, 'row')} after the last flag (from row {seen.bounds.end:,}) belong to an "
+            f"unfinished episode: kept, but left out of sampling and of the episodes.{longer}"
         )
     if both := int(np.count_nonzero(terminal & timeout)):
         yield f"{counted(both, 'row')} carry both flags: a terminal wins, so no value is backed up from beyond it."
     capped = int(np.count_nonzero(length[terminal[seen.bounds.start + length - 1]] == longest))
     if longest > 1 and capped > 1 and 2 * capped > len(length) and not timeout.any():
         yield (
-            f"{capped:,} of {counted(len(length), 'episode')} end in a terminal after exactly {longest:,} steps, and there "
-            "is no timeout: if that is a time limit, it belongs in 'timeouts', for backups stop at a terminal."
+            f"{capped:,} of {counted(len(length), 'episode')} end in a terminal after exactly {longest:,} "
+            "steps, and there is no timeout: if that is a time limit, it belongs in 'timeouts', for backups stop at a "
+            "terminal."
         )
     single = int(np.count_nonzero(length == 1))
     if 2 * single > len(length):
@@ -105,7 +108,7 @@ def _actions(seen: Seen) -> Iterator[str]:
         remedy = "" if seen.boxed else " If the environment's own box is another, give action_low and action_high."
         yield (
             f"{counted(beyond, 'row')} ({beyond / len(seen.table):.1%}) hold an action outside "
-            f"{'the given box' if seen.boxed else '[-1, 1]'}: kept as logged, and clipped where they are sampled.{remedy}"
+            f"{'the given box' if seen.boxed else '[-1, 1]'}: kept as logged, clipped where they are sampled.{remedy}"
         )
 
 

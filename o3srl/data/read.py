@@ -10,7 +10,7 @@ import contextlib
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 
 from o3srl.data.build import build
 from o3srl.data.check import near
-from o3srl.data.columns import BOX, NAMES, SLAB_BYTES, Column, Rows, array_column, chunks, row_bytes
+from o3srl.data.columns import BOX, NAMES, Column, Rows, array_column, chunks, row_bytes
 from o3srl.errors import DataError
 from o3srl.types import Data
 
@@ -71,14 +71,14 @@ def _reader(file: Path) -> Reader:
         raise DataError(f"{file}: this is a directory, not a log. {held}")
     if file.suffix.lower() not in READERS:
         raise DataError(
-            f"{file}: the format '{file.suffix}' is not supported, only {supported}. Save the columns with np.savez, or give "
-            "them to o3srl.data.from_arrays."
+            f"{file}: the format '{file.suffix}' is not supported, only {supported}. Save the columns with np.savez, "
+            "or give them to o3srl.data.from_arrays."
         )
     return READERS[file.suffix.lower()]
 
 
 @contextmanager
-def _foreign(file: Path, kind: str) -> Iterator[None]:
+def _foreign(file: Path, kind: str) -> Generator[None]:
     """Turn whatever a library raises on the file's bytes into a DataError."""
     try:
         yield
@@ -104,7 +104,7 @@ def _looks(file: Path, kind: str) -> str:
 
 
 @contextmanager
-def _hdf5(file: Path) -> Iterator[Mapping[str, Column]]:
+def _hdf5(file: Path) -> Generator[Mapping[str, Column]]:
     """Open DSRL's format: flat datasets; the action box may also be attributes of the root."""
     import h5py  # here, so that the other formats do without it
 
@@ -132,8 +132,8 @@ def _dataset(file: Path, name: str, data: Any) -> Column:
             holes = data.id.get_num_chunks() < math.prod(grid)
         if holes:
             raise DataError(
-                f"{file}: part of column '{name}' was never written (it would read as zeros): the program that logged it "
-                "was stopped, perhaps. Cut the file to the rows that were written, or log anew."
+                f"{file}: part of column '{name}' was never written (it would read as zeros): the program "
+                "that logged it was stopped, perhaps. Cut the file to the rows that were written, or log anew."
             )
 
     def slabs() -> Iterator[Rows]:
@@ -147,7 +147,7 @@ def _dataset(file: Path, name: str, data: Any) -> Column:
 
 
 @contextmanager
-def _npz(file: Path) -> Iterator[Mapping[str, Column]]:
+def _npz(file: Path) -> Generator[Mapping[str, Column]]:
     """Open what np.savez or np.savez_compressed wrote."""
     with contextlib.ExitStack() as stack:
         with _foreign(file, "npz"):
@@ -174,24 +174,20 @@ def _member(file: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Co
             raise ValueError(f"{member.filename} declares {size} bytes that it does not hold")
 
     def slabs() -> Iterator[Rows]:
-        with _foreign(file, "npz"):
-            stream = archive.open(member)
-        with stream:
+        with contextlib.ExitStack() as stack:
             with _foreign(file, "npz"):
-                if fortran or not shape:
-                    whole = np.lib.format.read_array(stream, allow_pickle=False)
-                else:
+                stream = stack.enter_context(archive.open(member))
+                whole = np.lib.format.read_array(stream, allow_pickle=False) if fortran or not shape else None
+                if whole is None:
                     _header(stream)
-            if fortran or not shape:
+            if whole is not None:
                 yield from array_column(whole).slabs()
                 return
             for part in chunks(shape[0], row_bytes(shape, dtype)):
-                with _foreign(file, "npz"):
+                with _foreign(file, "npz"):  # with the last byte the archive compares its checksum
                     count = part.stop - part.start
                     slab = np.frombuffer(stream.read(count * row_bytes(shape, dtype)), dtype).reshape(count, *shape[1:])
                 yield slab
-            with _foreign(file, "npz"):
-                stream.read(1)  # at the end the archive compares its checksum
 
     return Column(shape, dtype, slabs)
 

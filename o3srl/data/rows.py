@@ -59,8 +59,8 @@ def motion(table: Rows, span: Spans) -> Motion:
 def stale(table: Rows, span: Spans, start: Rows, moved: Motion) -> Rows:
     """Return the rows among `start` [E] whose observation is left over from elsewhere.
 
-    Such a row's step |next_obs - obs| exceeds, in some entry, 1.5 times the largest inside the file's episodes. An entry
-    that never moves inside an episode tells nothing: it may rightly change once, as an is-first flag does.
+    Such a row's step |next_obs - obs| exceeds, in some entry, 1.5 times the largest inside the file's episodes. An
+    entry that never moves inside an episode tells nothing: it may rightly change once, as an is-first flag does.
     """
     judged = moved.largest > ROUNDOFF * moved.magnitude
     found = [np.zeros(0, start.dtype)]

@@ -17,9 +17,9 @@ Entry = TypeVar("Entry")
 def look_up(table: Mapping[str, Entry], task: str) -> Entry:
     """Return the table's entry for a task; an unknown one is a ConfigError that names the nearest and the whole list.
 
-    >>> look_up({"toy-run": 1, "toy-hover": 2}, "toy-rum")
+    >>> look_up({"toy-run": 1, "BallRun": 2}, "toy-rum")
     Traceback (most recent call last):
-    o3srl.errors.ConfigError: There is no task 'toy-rum' here; did you mean toy-run? Known: toy-run, toy-hover.
+    o3srl.errors.ConfigError: There is no task 'toy-rum' here; did you mean toy-run? Known: toy-run, BallRun.
     """
     if task in table:
         return table[task]

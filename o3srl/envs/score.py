@@ -23,11 +23,11 @@ class Constants(NamedTuple):
 
 # DSRL's are copied from dsrl/infos.py of https://github.com/liuzuxin/DSRL, where AntRun's minimum repeats another
 # task's, which changes no score. The built-in tasks' are of their logs with seed 0 and are printed by
-# `python benchmarks/toy_tasks.py`.
+# `python benchmarks/toy_tasks.py --seeds 0`.
 CONSTANTS = {
-    "toy-run": Constants(0.0, 1.0),
-    "toy-circle": Constants(0.0, 1.0),
-    "toy-hover": Constants(0.0, 1.0),
+    "toy-run": Constants(-3.58544, 18.4852),
+    "toy-circle": Constants(23.5188, 390.986),
+    "toy-hover": Constants(1.44269, 92.1396),
     "BallRun": Constants(26.339754104614258, 1327.445556640625),
     "CarRun": Constants(204.28726196289062, 574.6533203125),
     "DroneRun": Constants(10.557029724121094, 682.8330078125),

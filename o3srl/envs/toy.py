@@ -25,6 +25,7 @@ DRAG = 1.0  # 1/s: speeds settle within about ten steps
 RUN_FORCE = 3.0  # m/s^2 at full action: a top speed of 3 m/s
 RUN_SPEED = 2.0  # m/s: faster is a cost
 RUN_ROAD = 1.0  # m: farther to either side is a cost
+RUN_EFFORT = 0.08  # m: what a step at full action is worth
 
 CIRCLE_FORCE = 4.0  # m/s^2 at full action: about 2.5 m/s around the circle
 CIRCLE_RADIUS = 2.0  # m: where circling pays most
@@ -33,7 +34,7 @@ CIRCLE_WALL = 1.5  # m: beyond it, to either side in x, is a cost
 HOVER_FORCE = 4.0  # m/s^2 at full action
 HOVER_GRAVITY = 2.0  # m/s^2: half the force holds the height
 HOVER_TARGET = 2.0  # m: the height that pays most
-HOVER_CEILING = 1.5  # m: higher is a cost
+HOVER_CEILING = 1.2  # m: higher is a cost
 
 
 class Environment(NamedTuple):
@@ -92,9 +93,10 @@ def run_reset(key: Array) -> Point:
 
 
 def run_step(point: Point, action: Array) -> tuple[Point, Array, Array, Array]:
-    """Reward: progress x' - x in m. Cost: |y'| > road or |v'| > speed limit. It never ends early."""
-    new = move(point, RUN_FORCE * _box(action))
-    reward = new.position[0] - point.position[0]
+    """Reward: x' - x - effort |a|^2 in m. Cost: |y'| > road or |v'| > speed limit. It never ends early."""
+    push = _box(action)
+    new = move(point, RUN_FORCE * push)
+    reward = new.position[0] - point.position[0] - RUN_EFFORT * (push @ push)
     over = (jnp.abs(new.position[1]) > RUN_ROAD) | (jnp.linalg.norm(new.velocity) > RUN_SPEED)
     return new, reward, _flag(over)[None], jnp.float32(0.0)
 
@@ -123,10 +125,10 @@ def hover_reset(key: Array) -> Point:
 
 
 def hover_step(point: Point, action: Array) -> tuple[Point, Array, Array, Array]:
-    """Reward: max(0, 1 - |z' - target| / target) / (1 + |x'|). Cost: z' > ceiling. Terminal: z' <= 0, the ground."""
+    """Reward: max(0, 1 - (z'/target - 1)^2) / (1 + |x'|). Cost: z' > ceiling. Terminal: z' <= 0, the ground."""
     new = move(point, HOVER_FORCE * _box(action) - jnp.array([0.0, HOVER_GRAVITY]))
     x, height = new.position
-    near = jnp.maximum(0.0, 1.0 - jnp.abs(height - HOVER_TARGET) / HOVER_TARGET)
+    near = jnp.maximum(0.0, 1.0 - (height / HOVER_TARGET - 1.0) ** 2)
     return new, near / (1.0 + jnp.abs(x)), _flag(height > HOVER_CEILING)[None], _flag(height <= 0.0)
 
 

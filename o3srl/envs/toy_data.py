@@ -8,29 +8,34 @@ noise and are logged as clipped to the box. The log is a function of the task an
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
+import io
 import os
 import sys
-import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from o3srl import evaluate
+from o3srl.data import from_arrays
 from o3srl.envs import look_up, make, toy
-from o3srl.types import Policy, Step
+from o3srl.evaluate import Trace, trace
+from o3srl.files import write_whole
+from o3srl.types import Data, Policy, Step
 
 CAREFUL, BOLD, SLOPPY = 330, 150, 120  # episodes of each kind
-SMOOTHNESS = 0.8  # autocorrelation of the action noise from step to step
-COLUMNS = ("observations", "next_observations", "actions", "rewards", "costs", "terminals", "timeouts")
+SMOOTHNESS = 0.5  # autocorrelation of the action noise from step to step
+COLUMNS: tuple[str, ...] = ("observations", "next_observations", "actions", "rewards", "costs", "terminals", "timeouts")
 
 
 class Style(NamedTuple):
@@ -93,12 +98,12 @@ class _Crew(NamedTuple):
 CREWS = {
     "toy-run": _Crew(_run_controller, boldest=1.5, sloppiest=0.1, aside=1.5),
     "toy-circle": _Crew(_circle_controller, boldest=1.35, sloppiest=0.3, aside=0.5),
-    "toy-hover": _Crew(_hover_controller, boldest=1.35, sloppiest=-0.3, aside=1.0),
+    "toy-hover": _Crew(_hover_controller, boldest=1.7, sloppiest=-0.4, aside=1.0),
 }
 
 
 def demonstrator(task: str) -> Policy:
-    """Return the task's controller as a policy, whose parameters are a Style of scalars and whose memory is its noise [2].
+    """Return the task's controller as a policy: its parameters are a Style of scalars, its memory is its noise [2].
 
     a = clip(controller(obs) + noise n), n' = rho n + sqrt(1 - rho^2) normal.
     """
@@ -117,7 +122,7 @@ def demonstrator(task: str) -> Policy:
 
 
 def styles(key: Array, task: str) -> Style:
-    """Draw the styles [600] that log a task: careful ones, crowded toward the edge of the cost, then bold and sloppy."""
+    """Draw the styles [600] that log a task: careful ones, crowded toward where cost begins, then bold and sloppy."""
     crew = look_up(CREWS, task)
     total = CAREFUL + BOLD + SLOPPY
     key_level, key_skill, key_aim, key_noise = jax.random.split(key, 4)
@@ -125,7 +130,7 @@ def styles(key: Array, task: str) -> Style:
     draw = jax.random.uniform(key_level, (total,))
     levels = jnp.stack(
         [
-            0.3 + 0.7 * jnp.sqrt(draw),
+            0.3 + 0.7 * jnp.cbrt(draw),
             1.0 + (crew.boldest - 1.0) * draw,
             crew.sloppiest + (crew.boldest - crew.sloppiest) * draw,
         ]
@@ -138,42 +143,31 @@ def styles(key: Array, task: str) -> Style:
         level=levels[kind, jnp.arange(total)],
         skill=between(key_skill, (0.8, 0.8, 0.2), (1.0, 1.0, 0.9)),
         aim=between(key_aim, (-0.05, -0.05, -crew.aside), (0.05, 0.05, crew.aside)),
-        noise=between(key_noise, (0.1, 0.1, 0.2), (0.3, 0.3, 0.6)),
+        noise=between(key_noise, (0.2, 0.2, 0.3), (0.5, 0.5, 0.7)),
     )
 
 
 @partial(jax.jit, static_argnames="task")
-def _record(key: Array, task: str) -> tuple[dict[str, Array], Array]:
-    """Every episode's columns [600, T, ...], and alive [600, T], which is 0 on the steps after a terminal."""
+def _record(key: Array, task: str) -> Trace:
+    """Every episode, [600, T, ...]."""
     environment, policy = make(task), demonstrator(task)
-
-    def episode(key_episode: Array, style: Style) -> tuple[dict[str, Array], Array]:
-        key_world, key_memory, key_act = jax.random.split(key_episode, 3)
-        zeros = jnp.zeros(environment.costs)
-
-        def advance(carry: tuple[toy.Point, Array, Array], key_step: Array):
-            world, memory, alive = carry
-            obs = environment.observe(world)
-            action, memory = policy.act(key_step, style, memory, Step(obs, zeros[0], zeros))
-            world, reward, cost, terminal = environment.step(world, action)
-            values = (obs, environment.observe(world), action, reward, cost[0], terminal)
-            return (world, memory, alive & (terminal == 0)), (dict(zip(COLUMNS, values, strict=False)), alive)
-
-        start = (environment.reset(key_world), policy.reset(key_memory, style, zeros), jnp.array(True))
-        return jax.lax.scan(advance, start, jax.random.split(key_act, environment.horizon))[1]
-
     key_styles, key_episodes = jax.random.split(key)
     crew = styles(key_styles, task)
+
+    def episode(key_episode: Array, style: Style) -> Trace:
+        return trace(key_episode, policy, style, environment, jnp.zeros(environment.costs))
+
     return jax.vmap(episode)(jax.random.split(key_episodes, len(crew.level)), crew)
 
 
 def _generate(task: str, seed: int) -> dict[str, np.ndarray]:
     """The log, one episode after another, each cut after its terminal, which is then no timeout."""
-    columns, alive = jax.device_get(_record(jax.random.key(seed), task))
-    arrays = {name: np.asarray(column)[alive] for name, column in columns.items()}
-    arrays["terminals"] = arrays["terminals"] > 0
-    last = np.broadcast_to(np.arange(alive.shape[1]) == alive.shape[1] - 1, alive.shape)
-    return arrays | {"timeouts": last[alive] & ~arrays["terminals"]}
+    steps = jax.device_get(_record(jax.random.key(seed), task))
+    alive, terminals = steps.alive, steps.terminal > 0
+    timeouts = np.zeros_like(alive)
+    timeouts[:, -1] = ~terminals[:, -1]
+    columns = (steps.obs, steps.next_obs, steps.action, steps.reward, steps.cost[..., 0], terminals, timeouts)
+    return {name: column[alive] for name, column in zip(COLUMNS, columns, strict=True)}
 
 
 def cache_directory() -> Path:
@@ -185,41 +179,43 @@ def cache_directory() -> Path:
 
 def cache_file(task: str, seed: int) -> Path:
     """Return the log's file; its name carries a digest of the code that makes it, so no edit can meet an old log."""
-    code = inspect.getsource(toy) + inspect.getsource(sys.modules[__name__])
+    code = "".join(inspect.getsource(module) for module in (toy, evaluate, sys.modules[__name__]))
     return cache_directory() / f"{task}-{seed}-{hashlib.sha256(code.encode()).hexdigest()[:12]}.npz"
 
 
 def _read(path: Path) -> dict[str, np.ndarray] | None:
     """The cached log, or None where there is none or it is damaged."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in COLUMNS}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in COLUMNS}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
 
 
-def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Put a whole file in place or none: written aside, then renamed."""
+def _write(path: Path, arrays: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        try:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    write_whole(path, content.getvalue())
 
 
 def logged_arrays(task: str, seed: int = 0) -> dict[str, np.ndarray]:
     """Return a task's log under DSRL's names, from the cache or made on the spot (a few seconds).
 
-    observations, next_observations [N, n], actions [N, m], rewards, costs [N] as float32; terminals, timeouts [N] as bool.
+    observations and next_observations [N, n], actions [N, m], rewards and costs [N] are float32, terminals and
+    timeouts [N] bool.
     """
     look_up(CREWS, task)
     path = cache_file(task, seed)
     arrays = _read(path)
     if arrays is None:
         arrays = _generate(task, seed)
-        _write(path, arrays)
+        with contextlib.suppress(OSError):  # a place that cannot be written costs seconds next time, not this run
+            _write(path, arrays)
     return arrays
+
+
+def task_data(task: str, seed: int = 0) -> Data:
+    """Return a task's log, checked and on the device."""
+    source = f"{task}, built in, seed {seed}"
+    return from_arrays(logged_arrays(task, seed), source=source, task=task, horizon=make(task).horizon)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Sequence
-from typing import Annotated, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
@@ -16,6 +18,47 @@ from o3srl.experiment.lanes import expand
 from o3srl.experiment.run import Plan
 
 LIMIT = "--limit"
+
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True)
+class ResumeArguments:
+    """Go on from a run's last checkpoint."""
+
+    directory: tyro.conf.Positional[Path]
+    """the run directory"""
+    updates: int | None = None
+    """train on to this many gradient updates, more than before"""
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    """Simulate the policies of a run in its task, print the table, and write result.json into the run directory."""
+
+    directory: tyro.conf.Positional[Path]
+    """the run directory"""
+    episodes: int = 20
+    """episodes per lane (DSRL: 20)"""
+    limit: str | None = None
+    """score by this limit per episode instead of each lane's own; a comma joins several costs"""
+    iterate: Literal["last", "exponential", "uniform"] = "last"
+    """the last iterate (the paper), or an average of the policy's parameters over the rounds"""
+    seed: int = 0
+    """of the simulated episodes"""
+
+
+@dataclass(frozen=True)
+class ReportArguments:
+    """Write report.html into a run directory: one page that needs nothing from elsewhere."""
+
+    directory: tyro.conf.Positional[Path]
+    """the run directory"""
+
+
+def parse(kind: type[Parsed], words: Sequence[str], command: str) -> Parsed:
+    """Return the arguments of a command; wrong words end the program with code 2 and say what is right."""
+    return tyro.cli(kind, args=words, prog=command)
 
 
 def parse_train(words: Sequence[str]) -> Plan:
@@ -118,7 +161,7 @@ def _tyro(name: str, run: RunConfig, algorithm: Any, words: list[str]) -> tuple[
         "Train", [("run", Annotated[RunConfig, flat], run), ("algorithm", Annotated[type(algorithm), flat], algorithm)]
     )
     parsed = tyro.cli(
-        kind, args=words, prog=f"o3srl train {name}", description=_description(algorithm), config=(tyro.conf.FlagConversionOff,)
+        kind, args=words, prog=f"o3srl train {name}", description=_description(algorithm), config=(tyro.conf.FlagCreatePairsOff,)
     )
     return parsed.run, parsed.algorithm
 

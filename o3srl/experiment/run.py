@@ -24,7 +24,6 @@ import numpy as np
 from o3srl import checkpoint
 from o3srl.data import cheapest_warning, describe, load, observation_statistics
 from o3srl.envs import make as make_environment
-from o3srl.envs.toy_data import task_data
 from o3srl.errors import ConfigError, RunError
 from o3srl.experiment import lanes as lane_tools
 from o3srl.experiment.codec import decode, encode
@@ -77,6 +76,8 @@ def load_data(run: RunConfig) -> Data:
         return data
     if run.task is None:
         raise ConfigError("There is nothing to train on: name a built-in task (--task toy-circle) or a log (--data FILE).")
+    from o3srl.envs.toy_data import task_data  # made on the spot
+
     return task_data(run.task)
 
 

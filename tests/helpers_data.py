@@ -1,0 +1,66 @@
+"""Valid logs to break: a smooth walk with rewards, binary costs and both flags, about which no check complains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+Log = dict[str, Any]
+
+
+def make_log(
+    lengths: tuple[int, ...] = (6, 4, 6), *, obs: int = 3, action: int = 2, costs: int = 0, seed: int = 0
+) -> Log:
+    """Return a log of these episode lengths, all ended by timeout but those that are shorter than the longest.
+
+    `costs` is 0 for a cost of shape [N], else M for [N, M].
+    """
+    random = np.random.default_rng(seed)
+    rows = sum(lengths)
+    stop = np.cumsum(lengths) - 1
+    timeouts = np.zeros(rows, bool)
+    timeouts[stop] = np.asarray(lengths) == max(lengths)
+    terminals = np.zeros(rows, bool)
+    terminals[stop] = ~timeouts[stop]
+    # steps between 0.7 and 1 in size: none is 1.5 times another
+    walks = [
+        np.cumsum(random.uniform(0.7, 1, (length + 1, obs)) * random.choice([-1, 1], obs), 0) for length in lengths
+    ]
+    cost = (np.arange(rows * max(1, costs)) % 3 == 0).astype(np.float32)
+    return {
+        "observations": np.concatenate([walk[:-1] for walk in walks]).astype(np.float32),
+        "next_observations": np.concatenate([walk[1:] for walk in walks]).astype(np.float32),
+        "actions": random.uniform(-0.9, 0.9, (rows, action)).astype(np.float32),
+        "rewards": random.normal(size=rows).astype(np.float32),
+        "costs": cost.reshape(rows, costs) if costs else cost,
+        "terminals": terminals,
+        "timeouts": timeouts,
+    }
+
+
+def changed(log: Log, name: str, row: Any, value: Any) -> Log:
+    """Return the log with one value of one column changed."""
+    column = np.array(log[name], np.result_type(log[name], np.float32))
+    column[row] = value
+    return {**log, name: column}
+
+
+def without(log: Log, *names: str) -> Log:
+    """Return the log without these columns."""
+    return {name: column for name, column in log.items() if name not in names}
+
+
+def write(path: Path, log: Log, **attributes: Any) -> Path:
+    """Write the log in the format of the path's suffix, and return the path; attributes are for HDF5."""
+    if path.suffix == ".npz":
+        np.savez(path, **log)
+        return path
+    with h5py.File(path, "w") as file:
+        for name, column in log.items():
+            column = np.asarray(column)
+            file.create_dataset(name, data=column, compression="gzip" if column.size else None)
+        file.attrs.update(attributes)
+    return path
