@@ -133,8 +133,8 @@ def use(large: str, small: str) -> dict[str, Any]:
     loaded = time.perf_counter() - began
     peak_loaded = peak()
     advance_many = training(jax, many)
-    draws = [timed(lambda: draw(few), lambda: draw(many)) for _ in range(TURNS)]
-    updates = [timed(advance_few, advance_many) for _ in range(TURNS)]
+    draws = take_turns(lambda: draw(few), lambda: draw(many))
+    updates = take_turns(advance_few, advance_many)
     with h5py.File(large) as root:
         arrays = sum(column.size * column.dtype.itemsize for column in root.values())
         rows, obs = root["observations"].shape
@@ -198,6 +198,11 @@ def training(jax: Any, data: Any) -> Callable[[], None]:
 
     advance()
     return advance
+
+
+def take_turns(small: Callable[[], None], large: Callable[[], None]) -> list[list[float]]:
+    """Return [small, large] seconds of TURNS turns; who begins alternates, so that neither always follows the other."""
+    return [timed(small, large) if turn % 2 else timed(large, small)[::-1] for turn in range(TURNS)]
 
 
 def timed(*works: Callable[[], None]) -> list[float]:

@@ -19,7 +19,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # PyTorch needs some of the accelerator's memory too
 
@@ -143,9 +143,9 @@ def contestants(
         yield theirs(torch, arrays, batch)
 
 
-def ours(data: Data, lanes: int, batch: int, precision: str, chunk: int) -> Contestant:
+def ours(data: Data, lanes: int, batch: int, precision: Literal["float32", "bfloat16"], chunk: int) -> Contestant:
     """Return lanes of the game in the engine that a user's run takes."""
-    oracle = td3_bc(TD3BCConfig(hidden=(HIDDEN, HIDDEN), policy_delay=POLICY_DELAY, precision=precision))  # pyright: ignore
+    oracle = td3_bc(TD3BCConfig(hidden=(HIDDEN, HIDDEN), policy_delay=POLICY_DELAY, precision=precision))
     dual = exp3(adaptive(5.0, 5, LIMIT))
     game = o3srl(oracle, dual, limit=LIMIT, updates_per_round=UPDATES_PER_ROUND, batch_size=batch)
     engine = make_engine(lambda settings: game, (), game.prepare(data))

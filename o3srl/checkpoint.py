@@ -29,10 +29,13 @@ def restore(path: Path, template: Any) -> tuple[Any, dict[str, Any]]:
     """Return (tree, facts) from a file that `save` wrote from a tree of `template`'s structure, shapes and types."""
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     try:
-        with safe_open(path, framework="numpy") as file:  # pyright: ignore[reportUnknownVariableType]
+        with safe_open(path, framework="numpy") as file:
             metadata: dict[str, str] = file.metadata() or {}
             if metadata.get("format") != FORMAT:
-                raise RunError(f"{path} is not a checkpoint of o3srl: it does not say {FORMAT!r}. Was it put there by hand?")
+                raise RunError(
+                    f"{path} is not a checkpoint of o3srl: it does not say {FORMAT!r}. Was it put there by hand?"
+                )
+            # The file itself cannot be iterated over.
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise RunError(f"There is no checkpoint at {path}.") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -179,7 +179,7 @@ def _start_jax() -> None:
 
 
 @contextmanager
-def _warnings_told() -> Iterator[None]:
+def _warnings_told() -> Generator[None]:
     def tell(message: Warning | str, *_: object, **__: object) -> None:
         _errors().print(f"[yellow]Warning:[/] {_escape(str(message))}", soft_wrap=True, highlight=False)
 

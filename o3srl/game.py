@@ -78,7 +78,9 @@ def o3srl(
     def init(key: Array, data: Data) -> GameState:
         costs = data.info.costs
         if dual.costs != costs:
-            raise ConfigError(f"The log has {costs} cost(s), but the dual plays {dual.costs} multiplier(s) and limit(s).")
+            raise ConfigError(
+                f"The log has {costs} cost(s), but the dual plays {dual.costs} multiplier(s) and limit(s)."
+            )
         key_primal, key_feedback = jax.random.split(key)
         primal = oracle.init(key_primal, rounds.example(data.info))
         scale = jnp.asarray(data.scaling.cost, jnp.float32)
@@ -115,9 +117,7 @@ def o3srl(
         metrics: dict[str, Array] = {}
         for turn, key_round in enumerate(jax.random.split(key, per_step)):
             first = turn * updates_per_round
-            part = sample._replace(
-                batches=jax.tree.map(lambda x: x[first : first + updates_per_round], sample.batches)  # noqa: B023
-            )
+            part = sample._replace(batches=rounds.at(sample.batches, slice(first, first + updates_per_round)))
             state, new = one_round(key_round, state, part, first % len(oracle.cycle))
             metrics.update(new)
         return state, metrics

@@ -1,4 +1,4 @@
-"""Loss functions, as means over a batch and sums over an ensemble; targets get no gradient. And one step down a loss."""
+"""Loss functions, means over a batch and sums over an ensemble; targets get no gradient. And one step down a loss."""
 
 from __future__ import annotations
 

@@ -54,9 +54,7 @@ def plain(
 
     def step(key: Array, state: PlainState, sample: Sample) -> tuple[PlainState, Metrics]:
         primal, metrics = rounds.learn(oracle, key, state.primal, sample.batches, state.objective)
-        averages = rounds.update_averages(
-            state.averages, oracle.parameters(primal), state.objective.multiplier, rate
-        )
+        averages = rounds.update_averages(state.averages, oracle.parameters(primal), state.objective.multiplier, rate)
         return PlainState(primal, state.objective, averages), metrics
 
     phase = Phase(

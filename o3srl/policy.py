@@ -11,7 +11,7 @@ from o3srl.types import Parameters, Policy, State, Step
 
 
 def markov(act: Callable[[Parameters, Array], Array]) -> Policy:
-    """Return the policy without memory that acts by `act(parameters, obs [..., n]) -> action [..., m]`, clipped to the unit box."""
+    """Return the memoryless policy of `act(parameters, obs [..., n]) -> action [..., m]`, clipped to the unit box."""
 
     def reset(key: Array, parameters: Parameters, limit: Array) -> State:
         del key, parameters, limit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,28 +39,32 @@ def learn(
     whole = updates // len(turn)
     keys = jax.random.split(key, updates)
 
-    def several(primal: State, keys: Array, batches: Transition, steps: int) -> tuple[State, Metrics]:
+    def several(primal: State, xs: tuple[Array, Transition], steps: int) -> tuple[State, Metrics]:
         metrics: dict[str, Array] = {}
         for step in range(steps):
-            primal, new = turn[step](keys[step], primal, jax.tree.map(lambda x: x[step], batches), objective)
+            key, batch = at(xs, step)
+            primal, new = turn[step](key, primal, batch, objective)
             metrics.update(new)
         return primal, metrics
 
     def scanned(carry: State, xs: tuple[Array, Transition]) -> tuple[State, Metrics]:
-        return several(carry, *xs, len(turn))
+        return several(carry, xs, len(turn))
 
     metrics: dict[str, Array] = {}
     if whole:
-        xs = jax.tree.map(
-            lambda x: x[: whole * len(turn)].reshape(whole, len(turn), *x.shape[1:]), (keys, batches)
-        )
+        xs = jax.tree.map(lambda x: x[: whole * len(turn)].reshape(whole, len(turn), *x.shape[1:]), (keys, batches))
         primal, stacked = jax.lax.scan(scanned, primal, xs, unroll=_unroll(whole))
-        metrics.update(jax.tree.map(lambda m: m[-1], stacked))
+        metrics.update(at(stacked, -1))
     rest = updates - whole * len(turn)
     if rest:
-        primal, new = several(primal, *jax.tree.map(lambda x: x[-rest:], (keys, batches)), rest)
+        primal, new = several(primal, at((keys, batches), slice(-rest, None)), rest)
         metrics.update(new)
     return primal, metrics
+
+
+def at(tree: Any, where: int | slice) -> Any:
+    """Return the tree with each array indexed along its leading axis."""
+    return jax.tree.map(lambda x: x[where], tree)
 
 
 def _unroll(length: int) -> int:
@@ -116,5 +120,5 @@ def iterates(last: Parameters, averages: Averages) -> Mapping[str, Parameters]:
 
 
 def average_rate(updates: int, average_updates: int) -> float:
-    """Return 1 - exp(-updates / average_updates): one round's share of an average that forgets over that many updates."""
+    """Return 1 - exp(-updates / average_updates): one round's share of an average that forgets over so many updates."""
     return -math.expm1(-updates / average_updates)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import jax
@@ -74,7 +75,7 @@ def train(
     """
     engine = make_engine(lambda settings: algorithm, (), place(algorithm.prepare(data)))
     plan = make_plan(algorithm.phases, updates, chunk_updates)
-    history = [chunk for chunk in run(engine, plan, engine.start(jnp.asarray(key)[None]))]
+    history = list(run(engine, plan, engine.start(jnp.asarray(key)[None])))
     last = history[-1].lanes
     if int(last.frozen_at[0]) >= 0:
         raise FloatingPointError(f"Training left the finite numbers after {int(last.frozen_at[0])} updates.")
@@ -105,7 +106,7 @@ def make_plan(phases: tuple[Phase, ...], updates: int, chunk_updates: int = CHUN
         total = phase.share * updates
         steps = round(total / phase.updates)
         if updates < 1 or abs(steps * phase.updates - total) > 1e-6:
-            unit = math.lcm(*(round(p.updates / p.share) for p in phases))
+            unit = _round_of(phases)
             fits = max(1, math.ceil(updates / unit)) * unit
             raise ConfigError(
                 f"{updates} updates leave a partial round: they come in rounds of {unit}. "
@@ -113,6 +114,12 @@ def make_plan(phases: tuple[Phase, ...], updates: int, chunk_updates: int = CHUN
             )
         plan += _divide(index, phase.updates, steps, max(1, chunk_updates // phase.updates))
     return plan
+
+
+def _round_of(phases: tuple[Phase, ...]) -> int:
+    # The fewest updates of which every phase's share is whole steps: the least common multiple of updates / share.
+    each = [Fraction(phase.updates) / Fraction(phase.share).limit_denominator(1000) for phase in phases]
+    return math.lcm(*(part.numerator for part in each)) // math.gcd(*(part.denominator for part in each))
 
 
 def _divide(index: int, updates: int, steps: int, target: int) -> list[Stretch]:
@@ -126,8 +133,8 @@ def _divide(index: int, updates: int, steps: int, target: int) -> list[Stretch]:
 
 
 def place(data: Data) -> Data:
-    """Return the data on the default device, once for all lanes."""
-    return jax.tree.map(jnp.asarray, data)
+    """Return the data on the default device, once for all lanes; on a CPU the table itself, not a copy of it."""
+    return jax.device_put(data)
 
 
 def make_engine(build: Build, settings: Settings, data: Data, *, vectorize: bool | None = None) -> Engine:
@@ -172,12 +179,12 @@ def _vectorized(start_one: Any, advance_one: Any, settings: Settings, data: Data
     advance_all = jax.jit(advance_all, static_argnums=(4, 5))
 
     def start(keys: Array) -> Lanes:
-        placed, shared = shard((keys, settings), data, len(keys))
-        return start_all(*placed, shared)
+        (keys, own), shared = shard((keys, settings), data, len(keys))
+        return start_all(keys, own, shared)
 
     def advance(lanes: Lanes, stretch: Stretch, done: int) -> tuple[Lanes, dict[str, np.ndarray]]:
-        placed, shared = shard((lanes, settings), data, len(lanes.key))
-        lanes, metrics = advance_all(*placed, shared, jnp.int32(done), stretch.phase, stretch.steps)
+        (lanes, own), shared = shard((lanes, settings), data, len(lanes.key))
+        lanes, metrics = advance_all(lanes, own, shared, jnp.int32(done), stretch.phase, stretch.steps)
         return lanes, jax.device_get(metrics)
 
     return Engine(start, advance)
@@ -188,7 +195,7 @@ def _one_by_one(start_one: Any, advance_one: Any, settings: Settings, data: Data
     advance_one = jax.jit(advance_one, static_argnums=(4, 5))
 
     def of(lane: int, tree: Any) -> Any:
-        return jax.tree.map(lambda x: x[lane], tree)
+        return jax.tree.map(lambda x: np.asarray(x)[lane], tree)
 
     def start(keys: Array) -> Lanes:
         return _stack([start_one(keys[lane], of(lane, settings), data) for lane in range(len(keys))])
@@ -198,7 +205,7 @@ def _one_by_one(start_one: Any, advance_one: Any, settings: Settings, data: Data
             advance_one(of(lane, lanes), of(lane, settings), data, jnp.int32(done), stretch.phase, stretch.steps)
             for lane in range(len(lanes.key))
         ]
-        return _stack([lane for lane, _ in results]), jax.device_get(_stack([metrics for _, metrics in results]))
+        return _stack([lane for lane, _ in results]), _stack([metrics for _, metrics in results])
 
     return Engine(start, advance)
 
@@ -219,7 +226,8 @@ def shard(lanes: Any, shared: Any, count: int) -> tuple[Any, Any]:
 
 
 def _stack(trees: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+    # In numpy: on a CPU that copies once, and compiles nothing where jnp.stack would compile once per shape.
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
 def _all_finite(state: State) -> Array:

@@ -62,7 +62,7 @@ class Info:
 
 
 class Episodes(NamedTuple):
-    """Finished episodes in the order of the log: start [E] row, length [E], returns [E], costs [E, M] (undiscounted)."""
+    """Finished episodes in the log's order: start [E] row, length [E], returns [E] and costs [E, M] (undiscounted)."""
 
     start: Array
     length: Array
@@ -96,7 +96,7 @@ class Data(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What one round learns from: batches, a Transition with leading axes [updates, batch]; initial [batch, n] observations."""
+    """What one round learns from: batches, a Transition with axes [updates, batch]; initial observations [batch, n]."""
 
     batches: Transition
     initial: Array
@@ -137,7 +137,7 @@ Update = Callable[[Array, State, Transition, Objective], tuple[State, Metrics]]
 
 
 class Step(NamedTuple):
-    """What a policy sees: obs [n] as logged or simulated, reward [] and cost [M] of the step before (zeros at first)."""
+    """What a policy sees: obs [n] as logged or simulated; reward [] and cost [M] of the last step (zeros at first)."""
 
     obs: Array
     reward: Array

@@ -1,5 +1,6 @@
 """Fixtures that many tests share: a small log of a planar walk, as arrays and as `Data`."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -50,6 +51,14 @@ def cache(tmp_path_factory):
     return tmp_path_factory.getbasetemp().parent / "o3srl-cache"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _compile_once(cache):
+    # Most of what these tests wait for is compilation, and many of them compile the same.
+    jax.config.update("jax_compilation_cache_dir", str(cache / "compiled"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(cache, monkeypatch):
     monkeypatch.setenv("O3SRL_CACHE", str(cache))
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(cache / "compiled"))

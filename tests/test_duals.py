@@ -113,7 +113,8 @@ def regret(losses, plays):
 
 @pytest.mark.parametrize("adversary", ["alternating", "switch", "random"])
 def test_hedge_regret_is_within_its_bound(adversary):
-    # Sum of p_t . l_t minus the best arm's, for losses l = -lambda violation in [-C B, C B]: rate T (C B)^2 / 2 + ln K / rate.
+    # Sum of p_t . l_t minus the best arm's, for losses l = -lambda violation in [-C B, C B], is at most
+    # rate T (C B)^2 / 2 + ln K / rate.
     rounds, largest, grid = 2000, 0.5, uniform(1.0, 5)
     violation = {
         "alternating": largest * (-1.0) ** np.arange(rounds),

@@ -47,9 +47,7 @@ def recorder(turns):
 @pytest.mark.parametrize("turns", [1, 2, 3])
 @pytest.mark.parametrize("updates_per_round", [1, 2, 3, 10])
 def test_every_update_takes_its_turn(turns, updates_per_round, log):
-    algorithm = o3srl(
-        recorder(turns), duals.exp3(GRID), limit=5.0, updates_per_round=updates_per_round, batch_size=4
-    )
+    algorithm = o3srl(recorder(turns), duals.exp3(GRID), limit=5.0, updates_per_round=updates_per_round, batch_size=4)
     step = algorithm.phases[0]
     assert step.updates % turns == 0
     assert step.updates % updates_per_round == 0
@@ -94,9 +92,7 @@ def test_the_limit_becomes_an_allowance_of_the_logged_horizon(allowance, expecte
 
 def test_multiplier_and_violation_are_reported_in_logged_units(log):
     plain_log = o3srl(recorder(1), duals.fixed(2.0), limit=5.0, prepare=lambda data: data, batch_size=4)
-    scaled = o3srl(
-        recorder(1), duals.fixed(2.0), limit=5.0, prepare=lambda data: scale_costs(data, 4.0), batch_size=4
-    )
+    scaled = o3srl(recorder(1), duals.fixed(2.0), limit=5.0, prepare=lambda data: scale_costs(data, 4.0), batch_size=4)
     _, logged = train(KEY, plain_log, log, updates=10)
     _, quarter = train(KEY, scaled, log, updates=10)
     np.testing.assert_allclose(quarter["game/multiplier"], 4 * logged["game/multiplier"])
@@ -104,7 +100,9 @@ def test_multiplier_and_violation_are_reported_in_logged_units(log):
 
 
 def test_the_objective_is_linear_in_its_parts():
-    batch = Transition(*(jnp.zeros(()),) * 8)._replace(reward=jnp.array([1.0, 2.0]), cost=jnp.array([[0.0, 1.0], [3.0, 0.0]]))
+    batch = Transition(*(jnp.zeros(()),) * 8)._replace(
+        reward=jnp.array([1.0, 2.0]), cost=jnp.array([[0.0, 1.0], [3.0, 0.0]])
+    )
     objective = Objective(jnp.array([2.0, 0.5]), jnp.array([0.1, 0.2]))
     expected = [1.0 - 2.0 * (0.0 - 0.1) - 0.5 * (1.0 - 0.2), 2.0 - 2.0 * (3.0 - 0.1) - 0.5 * (0.0 - 0.2)]
     np.testing.assert_allclose(objective.reward(batch), expected, rtol=1e-6)

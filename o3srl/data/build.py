@@ -93,8 +93,12 @@ def build(
 
 
 def _empty(source: str, rows: int, span: Spans) -> Rows:
+    width = span.first + 1
     try:
-        return np.empty((rows, span.first + 1), np.float32)
+        # XLA works on a host array in place where it begins at a multiple of 64 bytes; any other is copied, twice.
+        raw = np.empty(rows * width * 4 + 64, np.uint8)
+        begin = -raw.ctypes.data % 64
+        return raw[begin : begin + rows * width * 4].view(np.float32).reshape(rows, width)
     except (MemoryError, ValueError):  # what a damaged file declares may be anything
         raise DataError(f"{source}: {rows:,} rows do not fit into this machine's memory. Give fewer rows.") from None
 

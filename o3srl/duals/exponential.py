@@ -18,7 +18,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from o3srl.errors import ConfigError
-from o3srl.types import Dual, Metrics, Play, State, Value
+from o3srl.types import Dual, Metrics, Play, Value
 
 Mixer = Callable[[Array, Array, Array], Play]
 
@@ -65,7 +65,7 @@ def exp3(grid: ArrayLike, rate: ArrayLike = 2e-3, mixing: ArrayLike = 0.0, mixer
     arms = _columns(grid)
 
     def probability(state: WeightsState) -> Array:
-        return (1.0 - mixing) * jax.nn.softmax(state.log_weights) + jnp.asarray(mixing) / len(arms)
+        return jnp.asarray(1.0 - mixing) * jax.nn.softmax(state.log_weights) + jnp.asarray(mixing) / len(arms)
 
     def play(key: Array, state: WeightsState) -> Play:
         return mixer(key, probability(state), arms)

@@ -1,4 +1,4 @@
-"""A PID controller of the multiplier (Stooke et al., 2020, https://arxiv.org/abs/2007.03964), as OSRL's baselines use it."""
+"""A PID controller of the multiplier (Stooke et al., 2020, https://arxiv.org/abs/2007.03964), as OSRL has it."""
 
 from __future__ import annotations
 

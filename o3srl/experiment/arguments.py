@@ -65,15 +65,15 @@ def parse_train(words: Sequence[str]) -> Plan:
     """Return the plan that the words after `o3srl train` describe."""
     name, words = _algorithm(list(words))
     preset, words = _take_flag(words, "--preset")
-    run, algorithm = presets.apply(
-        presets.choose(preset, _peek(words, "--task")), RunConfig(), ALGORITHMS[name]()
-    )
+    run, algorithm = presets.apply(presets.choose(preset, _peek(words, "--task")), RunConfig(), ALGORITHMS[name]())
     words, limits, several = split_lanes(words, list(scalars(algorithm)))
     run, algorithm = _tyro(name, run, algorithm, words)
     return Plan(algorithm, run, expand(algorithm, run, limits, several))
 
 
-def split_lanes(words: list[str], paths: list[str]) -> tuple[list[str], list[tuple[float, ...]], dict[str, list[float]]]:
+def split_lanes(
+    words: list[str], paths: list[str]
+) -> tuple[list[str], list[tuple[float, ...]], dict[str, list[float]]]:
     """Return (words, limits, several): the words with one value left of every setting that was given more than once.
 
     A space makes lanes and a comma joins costs: `--limit 5 10` are two limits, `--limit 5,10` is one for two costs.
@@ -117,7 +117,9 @@ def _number(flag: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigError(f"{flag} takes numbers; {text!r} is none. A space makes lanes, a comma joins costs.") from None
+        raise ConfigError(
+            f"{flag} takes numbers; {text!r} is none. A space makes lanes, a comma joins costs."
+        ) from None
 
 
 def _algorithm(words: list[str]) -> tuple[str, list[str]]:
@@ -161,7 +163,11 @@ def _tyro(name: str, run: RunConfig, algorithm: Any, words: list[str]) -> tuple[
         "Train", [("run", Annotated[RunConfig, flat], run), ("algorithm", Annotated[type(algorithm), flat], algorithm)]
     )
     parsed = tyro.cli(
-        kind, args=words, prog=f"o3srl train {name}", description=_description(algorithm), config=(tyro.conf.FlagCreatePairsOff,)
+        kind,
+        args=words,
+        prog=f"o3srl train {name}",
+        description=_description(algorithm),
+        config=(tyro.conf.FlagCreatePairsOff,),
     )
     return parsed.run, parsed.algorithm
 

@@ -159,7 +159,7 @@ class RunConfig:
     out: str = ""
     """the run directory to make"""
     limit: tuple[float, ...] = (5.0,)
-    """cost limit per episode (undiscounted sum). Several values make lanes (5 10); a comma joins several costs (5,10)"""
+    """cost limit per episode (undiscounted sum); several values make lanes (5 10), a comma joins costs (5,10)"""
     seeds: tuple[int, ...] = (10, 20, 30)
     """one lane each (the paper: 10 20 30)"""
     updates: int = 100_000
@@ -175,7 +175,7 @@ class RunConfig:
     horizon: int | None = None
     """steps of an episode; by default the task's, else the longest logged episode"""
     chunk_updates: int = 1000
-    """about how many updates lie between two rows of metrics; part of the run, as it decides where numbers are checked"""
+    """about how many updates lie between two rows of metrics; part of the run: it decides where numbers are checked"""
     checkpoint_seconds: float = 30.0
     """at least so long between two checkpoints; the last chunk always writes one"""
     overwrite: bool = False

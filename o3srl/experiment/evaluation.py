@@ -38,8 +38,8 @@ def evaluate(directory: Path, asked: Evaluation) -> dict[str, Any]:
     task = saved.plan.run.task
     if task is None:
         raise RunError(
-            f"{directory} was trained on a file without a task, so there is nothing to simulate in. Name the task that the "
-            f"log came from when training (--task, see `o3srl tasks`), or take the policy where it belongs: "
+            f"{directory} was trained on a file without a task, so there is nothing to simulate in. Name the task that "
+            f"the log came from when training (--task, see `o3srl tasks`), or take the policy where it belongs: "
             f'o3srl.load("{directory}") acts on raw observations.'
         )
     if asked.episodes < 1:

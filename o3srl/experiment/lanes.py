@@ -52,7 +52,7 @@ def expand(
     if len({len(limit) for limit in limits}) > 1:
         raise ConfigError("Every --limit must name the same number of costs: lanes share one program.")
     lanes: list[Lane] = []
-    for limit, *values in itertools.product(limits, *several.values()):
+    for limit, values in itertools.product(limits, itertools.product(*several.values())):
         own = dict(zip(several, values, strict=True))
         check(with_own(config, own), replace(run, limit=limit))
         lane_grid(with_own(config, own), limit)

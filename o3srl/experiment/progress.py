@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -18,7 +18,7 @@ PLAIN_LINES = 10  # how many lines a run prints where there is no terminal
 
 
 @contextmanager
-def reporting(console: Console) -> Iterator[Reporter]:
+def reporting(console: Console) -> Generator[Reporter]:
     """Yield the reporter of one run's chunks."""
     columns = (
         TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -52,7 +52,11 @@ def _last_size(run: Run, chunk: Chunk) -> int:
 def facts(chunk: Chunk, lanes: int, updates: int) -> str:
     """Return speed, mean multiplier, value and violation (where known) of a chunk, as one short line."""
     parts = [f"{lanes * updates / max(chunk.seconds, 1e-9):,.0f} updates/s"]
-    for name, label in (("game/multiplier", "multiplier"), ("game/lagrangian", "value"), ("game/violation", "violation")):
+    for name, label in (
+        ("game/multiplier", "multiplier"),
+        ("game/lagrangian", "value"),
+        ("game/violation", "violation"),
+    ):
         if name in chunk.metrics:
             mean = np.mean(chunk.metrics[name].reshape(lanes, -1), axis=0)
             parts.append(f"{label} {','.join(f'{entry:.3g}' for entry in mean)}")
@@ -63,7 +67,7 @@ def facts(chunk: Chunk, lanes: int, updates: int) -> str:
 
 
 @contextmanager
-def stoppable(console: Console) -> Iterator[Stop]:
+def stoppable(console: Console) -> Generator[Stop]:
     """Yield a question: was the run asked to stop? Ctrl-C (or SIGTERM) asks; a second Ctrl-C does not wait."""
     asked = False
 

@@ -94,10 +94,12 @@ class Controller:
         self._memory = self._policy.reset(key, self._parameters, jnp.asarray(limit or self.limit, jnp.float32))
 
     def __call__(self, obs: Any, reward: float = 0.0, cost: Any = 0.0) -> np.ndarray:
-        """Return the action [m] for obs [n]; reward [] and cost [M] are the last step's (a Markov policy ignores them)."""
+        """Return the action [m] for obs [n]; reward [] and cost [M] are the last step's (unused if Markov)."""
         obs = jnp.asarray(obs, jnp.float32)
         if obs.shape != (self.info.obs_dim,):
-            raise ConfigError(f"This policy acts on observations of shape [{self.info.obs_dim}]; got {list(obs.shape)}.")
+            raise ConfigError(
+                f"This policy acts on observations of shape [{self.info.obs_dim}]; got {list(obs.shape)}."
+            )
         self._key, key = jax.random.split(self._key)
         costs = jnp.broadcast_to(jnp.asarray(cost, jnp.float32), (self.info.costs,))
         step = Step(obs, jnp.float32(reward), costs)

@@ -75,7 +75,9 @@ def load_data(run: RunConfig) -> Data:
             _check_fits(data.info, run.task)
         return data
     if run.task is None:
-        raise ConfigError("There is nothing to train on: name a built-in task (--task toy-circle) or a log (--data FILE).")
+        raise ConfigError(
+            "There is nothing to train on: name a built-in task (--task toy-circle) or a log (--data FILE)."
+        )
     from o3srl.envs.toy_data import task_data  # made on the spot
 
     return task_data(run.task)
@@ -149,7 +151,8 @@ def resume(directory: Path, updates: int | None, report: Reporter, stop: Stop) -
     if run.data.info.sha256 != recorded.sha256:
         raise RunError(
             f"The log {run.data.info.source} is not the one that {directory} was started on: its content has another "
-            f"hash ({run.data.info.sha256[:12]} instead of {recorded.sha256[:12]}). Put the old file back, or start a new run."
+            f"hash ({run.data.info.sha256[:12]} instead of {recorded.sha256[:12]}). Put the old file back, or start a "
+            "new run."
         )
     lanes, done = run.engine.start(lane_tools.keys(plan.lanes)), 0
     if (directory / STATE).exists():
@@ -157,6 +160,8 @@ def resume(directory: Path, updates: int | None, report: Reporter, stop: Stop) -
         lanes, done = jax.tree.map(jax.numpy.asarray, restored), int(facts["updates"])
     if updates is not None:
         write_json(directory / CONFIG, _config(run))
+    if not (directory / EPISODES).exists():  # killed between its first two files
+        _write_episodes(run)
     return _train(run, lanes, done, report, stop)
 
 
@@ -169,8 +174,8 @@ def read(directory: Path) -> tuple[Plan, Info]:
             run=dataclasses.replace(decode(content["run"], TYPES), out=str(directory)),
             lanes=[_lane(entry) for entry in content["lanes"]],
         )
-        facts = content["data"]
-        return plan, Info(**{k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()})
+        facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in content["data"].items()}
+        return plan, Info(**facts)
     except FileNotFoundError:
         what = "holds no run (no config.json)" if directory.exists() else "does not exist"
         raise RunError(f"{directory} {what}. `o3srl train ... --out {directory}` would make one there.") from None
@@ -190,8 +195,8 @@ def refuse_existing(run: RunConfig) -> None:
         return
     if not run.overwrite:
         raise RunError(
-            f"{directory} exists already. Go on with it (o3srl resume {directory}), choose another --out, or replace it "
-            "with --overwrite."
+            f"{directory} exists already. Go on with it (o3srl resume {directory}), choose another --out, or replace "
+            "it with --overwrite."
         )
     foreign = sorted({path.name for path in directory.iterdir()} - OWN_FILES) if directory.is_dir() else ["a file"]
     foreign = [name for name in foreign if not name.startswith(".")]
@@ -204,6 +209,10 @@ def _make_directory(run: Run) -> None:
         shutil.rmtree(run.directory)
     run.directory.mkdir(parents=True)
     write_json(run.directory / CONFIG, _config(run))
+    _write_episodes(run)
+
+
+def _write_episodes(run: Run) -> None:
     episodes = run.data.episodes
     facts = {
         "facts": describe(run.data),
@@ -252,8 +261,8 @@ def frozen_lanes(directory: Path) -> list[str]:
     with (directory / "metrics.csv").open() as file:
         last = {row["lane"]: row for row in csv.DictReader(file)}
     return [
-        f"Lane {lane} (seed {row['seed']}) left the finite numbers after {row['frozen_at']} updates and was frozen there; "
-        "its last finite state is kept. A smaller learning rate or a cost scale nearer to the rewards may help."
+        f"Lane {lane} (seed {row['seed']}) left the finite numbers after {row['frozen_at']} updates and was frozen "
+        "there; its last finite state is kept. A smaller learning rate or a cost scale nearer to the rewards may help."
         for lane, row in last.items()
         if int(row["frozen_at"]) >= 0
     ]

@@ -11,6 +11,7 @@ from jax import Array
 
 from o3srl import nets
 from o3srl.losses import descend
+from o3srl.nets import Layers
 from o3srl.policy import markov
 from o3srl.types import Metrics, Objective, Oracle, Transition
 
@@ -30,9 +31,9 @@ class BCConfig:
 
 
 class BCState(NamedTuple):
-    """Flat parameters [P] of the actor, and its optimizer's moments."""
+    """Layers of the actor, and its optimizer's moments."""
 
-    actor: Array
+    actor: Layers
     optimizer: Any
 
 
@@ -40,25 +41,23 @@ def bc(config: BCConfig = BCConfig()) -> Oracle:
     """Return the oracle whose actor minimizes mean (pi(s) - a)^2 over batch and action dimensions."""
     adam = optax.adam(config.rate)
 
-    def network(obs_dim: int, action_dim: int) -> nets.Network:
-        return nets.mlp(obs_dim, action_dim, config.hidden, final=jnp.tanh, compute=jnp.dtype(config.precision))
+    compute = jnp.dtype(config.precision)
 
     def init(key: Array, example: Transition) -> BCState:
-        actor = network(example.obs.shape[-1], example.action.shape[-1]).init(key)
+        actor = nets.mlp(example.obs.shape[-1], example.action.shape[-1], config.hidden).init(key)
         return BCState(actor, adam.init(actor))
 
     def update(key: Array, state: BCState, batch: Transition, objective: Objective) -> tuple[BCState, Metrics]:
         del key, objective
 
-        def loss(parameters: Array) -> Array:
-            return jnp.mean(jnp.square(act(parameters, batch.obs) - batch.action))
+        def loss(actor: Layers) -> Array:
+            return jnp.mean(jnp.square(act(actor, batch.obs) - batch.action))
 
         value, actor, optimizer = descend(adam, loss, state.actor, state.optimizer)
         return BCState(actor, optimizer), {"loss/cloning": value}
 
-    def act(parameters: Array, obs: Array) -> Array:
-        action_dim = nets.output_width(parameters.shape[-1], obs.shape[-1], config.hidden)
-        return network(obs.shape[-1], action_dim).apply(parameters, obs)
+    def act(actor: Layers, obs: Array) -> Array:
+        return nets.perceptron(actor, obs, final=jnp.tanh, compute=compute)
 
     return Oracle(
         init=init,

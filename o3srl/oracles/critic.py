@@ -65,7 +65,9 @@ def pessimistic(q: Array, weights: Array) -> Array:
     return jnp.where((score[0] <= score[1])[:, None], q[0], q[1])
 
 
-def backup(heads: Heads, batch: Transition, objective: Objective, following: Array, discount: float, end: bool) -> Array:
+def backup(
+    heads: Heads, batch: Transition, objective: Objective, following: Array, discount: float, end: bool
+) -> Array:
     """Return the target: signal + gamma * (following value, or what lies behind a terminal) [B, h].
 
     A terminal ends the backup, a timeout does not. Behind a terminal lies zero, or, with `end`, the absorbing

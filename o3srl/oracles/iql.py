@@ -17,6 +17,7 @@ from jax import Array
 
 from o3srl import nets
 from o3srl.losses import descend, expectile_error, gaussian_log_likelihood, squared_error
+from o3srl.nets import Layers
 from o3srl.oracles import critic as critics
 from o3srl.policy import markov
 from o3srl.types import Metrics, Objective, Oracle, Transition, Value
@@ -55,19 +56,19 @@ class IQLConfig:
 
 
 class Actor(NamedTuple):
-    """Parameters of the Gaussian policy: the flat network [P] of the mean, and log_std [m], the same in all states."""
+    """The Gaussian policy: layers of its mean, and log_std [m], the same in all states."""
 
-    network: Array
+    mean: Layers
     log_std: Array
 
 
 class IQLState(NamedTuple):
-    """Actor, V [P], twin Q and its target [2, P], and the optimizers' moments."""
+    """Actor, V, twin Q and its target, and the optimizers' moments."""
 
     actor: Actor
-    value: Array
-    critic: Array
-    critic_target: Array
+    value: Layers
+    critic: Layers
+    critic_target: Layers
     actor_optimizer: Any
     value_optimizer: Any
     critic_optimizer: Any
@@ -87,9 +88,6 @@ def iql(config: IQLConfig = IQLConfig()) -> Oracle:
     schedule = optax.cosine_decay_schedule(config.actor_rate, config.decay_updates)
     actor_adam, value_adam, critic_adam = map(optax.adam, (schedule, config.critic_rate, config.critic_rate))
 
-    def mean_network(obs_dim: int, action_dim: int) -> nets.Network:
-        return nets.mlp(obs_dim, action_dim, config.hidden, final=jnp.tanh, compute=compute)
-
     def value_network(obs_dim: int, costs: int) -> nets.Network:
         return nets.mlp(obs_dim, heads.outputs(costs), config.hidden, compute=compute)
 
@@ -100,7 +98,7 @@ def iql(config: IQLConfig = IQLConfig()) -> Oracle:
     def init(key: Array, example: Transition) -> IQLState:
         key_actor, key_value, key_critic = jax.random.split(key, 3)
         obs_dim, action_dim = example.obs.shape[-1], example.action.shape[-1]
-        actor = Actor(mean_network(obs_dim, action_dim).init(key_actor), jnp.zeros(action_dim))
+        actor = Actor(nets.mlp(obs_dim, action_dim, config.hidden).init(key_actor), jnp.zeros(action_dim))
         v = value_network(obs_dim, example.cost.shape[-1]).init(key_value)
         q = twin_network(example).init(key_critic)
         return IQLState(actor, v, q, q, actor_adam.init(actor), value_adam.init(v), critic_adam.init(q))
@@ -116,15 +114,15 @@ def iql(config: IQLConfig = IQLConfig()) -> Oracle:
         advantage = (logged - v.apply(state.value, batch.obs)) @ weights
         target = critics.backup(heads, batch, objective, following, config.discount, config.terminal == "allowance")
 
-        def value_loss(parameters: Array) -> Array:
-            difference = logged - v.apply(parameters, batch.obs)
+        def value_loss(layers: Layers) -> Array:
+            difference = logged - v.apply(layers, batch.obs)
             return expectile_error(difference, advantage, config.expectile)
 
-        def critic_loss(parameters: Array) -> Array:
-            return 0.5 * squared_error(twin.apply(parameters, pair), target)
+        def critic_loss(layers: Layers) -> Array:
+            return 0.5 * squared_error(twin.apply(layers, pair), target)
 
         def actor_loss(actor: Actor) -> Array:
-            mean = mean_network(batch.obs.shape[-1], batch.action.shape[-1]).apply(actor.network, batch.obs)
+            mean = act(actor, batch.obs)
             log_std = jnp.clip(actor.log_std, *LOG_STD_RANGE)
             weight = jnp.minimum(jnp.exp(config.beta * advantage), config.weight_limit)
             return -jnp.mean(weight * gaussian_log_likelihood(batch.action, mean, log_std))
@@ -141,8 +139,8 @@ def iql(config: IQLConfig = IQLConfig()) -> Oracle:
         v = value_network(obs.shape[-1], objective.multiplier.shape[-1])
         return heads.value(jnp.mean(v.apply(state.value, obs), axis=0), objective)
 
-    def act(parameters: Actor, obs: Array) -> Array:
-        return mean_network(obs.shape[-1], parameters.log_std.shape[-1]).apply(parameters.network, obs)
+    def act(actor: Actor, obs: Array) -> Array:
+        return nets.perceptron(actor.mean, obs, final=jnp.tanh, compute=compute)
 
     return Oracle(
         init=init,

@@ -17,6 +17,7 @@ from jax import Array
 
 from o3srl import nets
 from o3srl.losses import descend, squared_error
+from o3srl.nets import Layers
 from o3srl.oracles import critic as critics
 from o3srl.policy import markov
 from o3srl.types import Metrics, Objective, Oracle, Transition, Update, Value
@@ -53,12 +54,12 @@ class TD3BCConfig:
 
 
 class TD3BCState(NamedTuple):
-    """Flat parameters (critics stacked [2, P]), their targets, and the optimizers' moments."""
+    """Layers of the actor and of the twin critics, of their targets, and the optimizers' moments."""
 
-    actor: Array
-    critic: Array
-    actor_target: Array
-    critic_target: Array
+    actor: Layers
+    critic: Layers
+    actor_target: Layers
+    critic_target: Layers
     actor_optimizer: Any
     critic_optimizer: Any
 
@@ -105,8 +106,8 @@ def td3_bc(config: TD3BCConfig = TD3BCConfig()) -> Oracle:
         following = critics.pessimistic(next_q, heads.weights(objective))
         target = critics.backup(heads, batch, objective, following, config.discount, config.terminal == "allowance")
 
-        def loss(parameters: Array) -> Array:
-            return squared_error(twin.apply(parameters, _join(batch.obs, batch.action)), target)
+        def loss(layers: Layers) -> Array:
+            return squared_error(twin.apply(layers, _join(batch.obs, batch.action)), target)
 
         value, q, optimizer = descend(critic_adam, loss, state.critic, state.critic_optimizer)
         return state._replace(critic=q, critic_optimizer=optimizer), {"loss/critic": value}
@@ -118,9 +119,9 @@ def td3_bc(config: TD3BCConfig = TD3BCConfig()) -> Oracle:
         actor, critic = networks(batch)
         weights = heads.weights(objective)
 
-        def loss(parameters: Array) -> Array:
-            action = actor.apply(parameters, batch.obs)
-            q = critic.apply(state.critic[0], _join(batch.obs, action)) @ weights
+        def loss(layers: Layers) -> Array:
+            action = actor.apply(layers, batch.obs)
+            q = critic.apply(nets.member(state.critic, 0), _join(batch.obs, action)) @ weights
             scale = config.alpha / jax.lax.stop_gradient(jnp.mean(jnp.abs(q)) + 1e-8)
             return -scale * jnp.mean(q) + jnp.mean(jnp.square(action - batch.action))
 
@@ -143,9 +144,8 @@ def td3_bc(config: TD3BCConfig = TD3BCConfig()) -> Oracle:
         )
         return heads.value(mean, objective)
 
-    def act(parameters: Array, obs: Array) -> Array:
-        action_dim = nets.output_width(parameters.shape[-1], obs.shape[-1], config.hidden)
-        return actor_network(obs.shape[-1], action_dim).apply(parameters, obs)
+    def act(actor: Layers, obs: Array) -> Array:
+        return nets.perceptron(actor, obs, final=jnp.tanh, compute=compute)
 
     cycle: tuple[Update, ...] = (critic_step,) * (config.policy_delay - 1) + (critic_and_actor_step,)
     return Oracle(
