@@ -29,7 +29,7 @@ TASK, LIMIT = "toy-circle", 5.0
 
 
 class WeightedState(NamedTuple):
-    """Layers of the actor, the twin critics and their targets, and the optimizer's moments: arrays, and nothing else."""
+    """Layers of the actor, the twin critics and their targets, and the optimizer's moments: arrays and nothing else."""
 
     actor: Layers
     critic: Layers
@@ -107,7 +107,7 @@ def outcome(algorithm: Algorithm, updates: int) -> tuple[float, float]:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, tuple[float, float]]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--updates", type=int, default=10_000, help="gradient updates, a multiple of 10")
+    parser.add_argument("--updates", type=int, default=5000, help="gradient updates, a multiple of 10")
     updates = parser.parse_args(arguments).updates
     algorithms = {
         "alone, blind to cost": plain(weighted(), batch_size=128),

@@ -21,8 +21,9 @@ FORMAT = "o3srl-checkpoint-1"
 def save(path: Path, tree: Any, facts: Mapping[str, Any]) -> None:
     """Write the arrays of `tree`, named by their path in it, and `facts` (JSON) as the file's metadata."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    # One entry of metadata, because several would come in any order, and equal states should be equal files.
     arrays = {_name(keys): np.ascontiguousarray(jax.device_get(leaf)) for keys, leaf in leaves}
-    write_whole(path, to_bytes(arrays, metadata={"format": FORMAT, "facts": json.dumps(dict(facts))}))
+    write_whole(path, to_bytes(arrays, metadata={FORMAT: json.dumps(dict(facts))}))
 
 
 def restore(path: Path, template: Any) -> tuple[Any, dict[str, Any]]:
@@ -31,7 +32,7 @@ def restore(path: Path, template: Any) -> tuple[Any, dict[str, Any]]:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata: dict[str, str] = file.metadata() or {}
-            if metadata.get("format") != FORMAT:
+            if FORMAT not in metadata:
                 raise RunError(
                     f"{path} is not a checkpoint of o3srl: it does not say {FORMAT!r}. Was it put there by hand?"
                 )
@@ -44,7 +45,7 @@ def restore(path: Path, template: Any) -> tuple[Any, dict[str, Any]]:
             f"The checkpoint {path} cannot be read ({error}); it is truncated or damaged. "
             "Checkpoints are written whole, so something else changed the file. Restore it from a copy, or start over."
         ) from None
-    return jax.tree.unflatten(structure, _match(path, leaves, arrays)), json.loads(metadata.get("facts", "{}"))
+    return jax.tree.unflatten(structure, _match(path, leaves, arrays)), json.loads(metadata[FORMAT])
 
 
 def _match(path: Path, leaves: list[tuple[Any, Any]], arrays: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -40,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(OVERVIEW, end="")
         return 0
     if words[0] == "--version":
-        from importlib.metadata import version
+        from o3srl import __version__
 
-        print(version("o3srl"))
+        print(__version__)
         return 0
     try:
         return _command(words[0])(words[1:])
@@ -183,7 +183,10 @@ def _warnings_told() -> Generator[None]:
     def tell(message: Warning | str, *_: object, **__: object) -> None:
         _errors().print(f"[yellow]Warning:[/] {_escape(str(message))}", soft_wrap=True, highlight=False)
 
+    from o3srl.data import DataWarning
+
     with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)  # what a log has to say is said each time
         warnings.showwarning = tell
         yield
 

@@ -84,16 +84,28 @@ def train(
 
 
 def run(engine: Engine, plan: list[Stretch], lanes: Lanes, done: int = 0) -> Iterator[Chunk]:
-    """Yield a Chunk after each chunk of `plan`, skipping those that `done` updates already cover."""
-    before = 0
-    for stretch in plan:
+    """Yield a Chunk after each chunk of what `done` updates leave of `plan`."""
+    for stretch in remaining(plan, done):
         for _ in range(stretch.chunks):
-            before += stretch.updates
-            if before <= done:
-                continue
             began = time.perf_counter()
-            lanes, metrics = engine.advance(lanes, stretch, before - stretch.updates)
-            yield Chunk(before, lanes, metrics, time.perf_counter() - began)
+            lanes, metrics = engine.advance(lanes, stretch, done)
+            done += stretch.updates
+            yield Chunk(done, lanes, metrics, time.perf_counter() - began)
+
+
+def remaining(plan: list[Stretch], done: int) -> list[Stretch]:
+    """Return what is left of a plan after `done` updates; a chunk that they cover in part becomes a shorter one."""
+    left: list[Stretch] = []
+    for stretch in plan:
+        covered = min(done, stretch.updates * stretch.chunks)
+        done -= covered
+        whole, part = divmod(covered, stretch.updates)
+        each = stretch.updates // stretch.steps
+        if part:
+            left.append(stretch._replace(steps=(stretch.updates - part) // each, updates=stretch.updates - part, chunks=1))
+        if stretch.chunks - whole - bool(part):
+            left.append(stretch._replace(chunks=stretch.chunks - whole - bool(part)))
+    return left
 
 
 def make_plan(phases: tuple[Phase, ...], updates: int, chunk_updates: int = CHUNK_UPDATES) -> list[Stretch]:

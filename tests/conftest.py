@@ -22,7 +22,7 @@ def walk(episodes=8, length=20, obs_dim=3, action_dim=2, costs=1, seed=0):
             rows["observations"].append(obs)
             rows["actions"].append(action)
             rows["rewards"].append(action[0])
-            rows["costs"].append([float(abs(following[0]) > 0.08 * (1 + index)) for index in range(costs)])
+            rows["costs"].append([float(abs(following[0]) > 0.15 * (1 + index)) for index in range(costs)])
             rows["next_observations"].append(following)
             obs = following
     arrays = {name: np.asarray(values, np.float32) for name, values in rows.items()}

@@ -78,6 +78,15 @@ def test_a_longer_run_resumed_equals_one_of_that_length(file, finished, tmp_path
     same_run(short, finished)
 
 
+def test_a_run_goes_on_from_the_middle_of_a_chunk(file, finished, tmp_path):
+    """30 updates are a chunk of their own in a run of 30, and end inside the second chunk of a run of 100."""
+    short = tmp_path / "short"
+    assert train(file, short, 30, "--chunk-updates", "20") == 0
+    assert main(["resume", str(short), "--updates", "100"]) == 0
+    assert (short / "state.safetensors").read_bytes() == (finished / "state.safetensors").read_bytes()
+    assert [row["updates"] for row in rows(short)[::2]] == ["10", "20", "30", "40", "60", "80", "100"]
+
+
 def test_rows_after_the_checkpoint_are_cut(file, finished, tmp_path):
     """What was appended after the last checkpoint, half a row included, is written again and not twice."""
     torn = tmp_path / "torn"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from o3srl.errors import ConfigError
-from o3srl.train import Stretch, make_engine, make_plan, place, run, train
+from o3srl.train import Stretch, make_engine, make_plan, place, remaining, run, train
 from o3srl.types import Algorithm, Phase
 
 
@@ -108,6 +108,23 @@ def test_plans_divide_into_chunks(updates, chunk, expected):
     plan = make_plan(growing().phases, updates, chunk)
     assert plan == expected
     assert sum(stretch.updates * stretch.chunks for stretch in plan) == updates
+
+
+@pytest.mark.parametrize(
+    ("done", "expected"),
+    [
+        (0, [Stretch(0, 5, 10, 4), Stretch(1, 3, 6, 2)]),
+        (10, [Stretch(0, 5, 10, 3), Stretch(1, 3, 6, 2)]),
+        (14, [Stretch(0, 3, 6, 1), Stretch(0, 5, 10, 2), Stretch(1, 3, 6, 2)]),
+        (40, [Stretch(1, 3, 6, 2)]),
+        (44, [Stretch(1, 1, 2, 1), Stretch(1, 3, 6, 1)]),
+        (52, []),
+        (60, []),
+    ],
+)
+def test_what_remains_of_a_plan(done, expected):
+    plan = [Stretch(0, 5, 10, 4), Stretch(1, 3, 6, 2)]
+    assert remaining(plan, done) == expected
 
 
 @pytest.mark.parametrize(("updates", "fits"), [(41, 42), (1, 2), (0, 2), (-5, 2)])

@@ -87,7 +87,7 @@ def exp3(grid: ArrayLike, rate: ArrayLike = 2e-3, mixing: ArrayLike = 0.0, mixer
     )
 
 
-def hedge(grids: ArrayLike, rate: ArrayLike = 2e-3, mixer: Mixer = sampled) -> Dual:
+def hedge(grids: ArrayLike, rate: ArrayLike = 6e-3, mixer: Mixer = mean) -> Dual:
     """Return Hedge with one distribution per cost over `grids` [K], or [M, K] for several costs.
 
     L is linear in each multiplier, so the loss of arm k for cost i is, up to a constant, -lambda_k violation_i:

@@ -24,7 +24,7 @@ def pid(
     proportional: ArrayLike = 0.1,
     integral: ArrayLike = 0.003,
     derivative: ArrayLike = 0.001,
-    maximum: ArrayLike = jnp.inf,
+    maximum: ArrayLike = 5.0,
     costs: int = 1,
 ) -> Dual:
     """Return the controller; with e the violation of the round,

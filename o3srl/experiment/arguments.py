@@ -94,9 +94,11 @@ def split_lanes(
         while index < len(words) and not words[index].startswith("--"):
             values.append(words[index])
             index += 1
+        if not values:
+            raise ConfigError(f"{flag} needs a value, or several: a space makes lanes.")
         if flag == LIMIT:
             limits = [limit_of(value) for value in values]
-            kept += [LIMIT, *values[0].split(",")] if values else [LIMIT]
+            kept += [LIMIT, *values[0].split(",")]
         else:
             kept += [flag, *values[:1]]
             if len(values) > 1:

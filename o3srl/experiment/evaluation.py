@@ -16,7 +16,11 @@ from o3srl.errors import ConfigError, RunError
 from o3srl.evaluate import rollout
 from o3srl.experiment.lanes import Lane
 from o3srl.experiment.restore import restore
+from o3srl.experiment.run import EPISODES
 from o3srl.files import write_json
+
+
+Logged = tuple[np.ndarray, np.ndarray]  # returns [E] and costs [E, M] of the log's episodes
 
 
 class Evaluation(NamedTuple):
@@ -55,8 +59,12 @@ def evaluate(directory: Path, asked: Evaluation) -> dict[str, Any]:
         return rollout(key, saved.algorithm.policy, parameters, environment, limit, asked.episodes)
 
     outcome = jax.device_get(jax.jit(jax.vmap(one))(parameters, jnp.asarray(limits, jnp.float32)))
+    logged = _logged(directory)
     lanes = [
-        _lane(task, lane, limit, outcome.returns[index], outcome.costs[index])
+        {
+            **_lane(task, lane, limit, outcome.returns[index], outcome.costs[index]),
+            "best_logged": best_logged(logged, limit),
+        }
         for index, (lane, limit) in enumerate(zip(saved.plan.lanes, limits, strict=True))
     ]
     result = {
@@ -86,6 +94,21 @@ def _lane(task: str, lane: Lane, limit: tuple[float, ...], returns: np.ndarray, 
         "returns": returns.tolist(),
         "costs": costs.tolist(),
     }
+
+
+def best_logged(logged: Logged, limit: tuple[float, ...]) -> float | None:
+    """Return the largest return of a logged episode whose costs are all within the limit, or None without one."""
+    returns, costs = logged
+    within = returns[(costs <= np.asarray(limit)).all(axis=1)]
+    return float(within.max()) if len(within) else None
+
+
+def _logged(directory: Path) -> Logged:
+    try:
+        content = json.loads((directory / EPISODES).read_text())
+    except (OSError, ValueError) as error:
+        raise RunError(f"{directory / EPISODES} cannot be read ({error}); `o3srl resume {directory}` writes it again.") from None
+    return np.asarray(content["returns"]), np.asarray(content["costs"])
 
 
 SCORES = ("normalized_reward", "normalized_cost")

@@ -1,8 +1,7 @@
 """A run on disk: made, trained with checkpoints, stopped, resumed.
 
 A run directory holds `config.json` (written first: configuration, lanes, facts about the data), `data.json` (the
-episodes' returns and costs), `metrics.csv` (a row per chunk and lane), `timing.csv`, `state.safetensors`, and, if
-asked for, `snapshots/`. Every file appears whole or not at all; a run that was killed at any moment resumes from its
+episodes' returns and costs), `metrics.csv` (a row per chunk and lane), `timing.csv`, and `state.safetensors`. Every file appears whole or not at all; a run that was killed at any moment resumes from its
 last checkpoint and ends in the same bits as one that was not.
 """
 
@@ -13,8 +12,9 @@ import dataclasses
 import json
 import shutil
 import time
+import warnings
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ import jax
 import numpy as np
 
 from o3srl import checkpoint
-from o3srl.data import cheapest_warning, describe, load, observation_statistics
+from o3srl.data import DataWarning, cheapest_warning, describe, load, observation_statistics
 from o3srl.envs import make as make_environment
 from o3srl.errors import ConfigError, RunError
 from o3srl.experiment import lanes as lane_tools
@@ -37,7 +37,7 @@ from o3srl.train import run as run_chunks
 from o3srl.types import Algorithm, Data, Info
 
 STATE, CONFIG, EPISODES = "state.safetensors", "config.json", "data.json"
-OWN_FILES = {CONFIG, EPISODES, STATE, "metrics.csv", "timing.csv", "snapshots", "result.json", "report.html"}
+OWN_FILES = {CONFIG, EPISODES, STATE, "metrics.csv", "timing.csv", "result.json", "report.html"}
 
 
 class Plan(NamedTuple):
@@ -78,6 +78,8 @@ def load_data(run: RunConfig) -> Data:
         raise ConfigError(
             "There is nothing to train on: name a built-in task (--task toy-circle) or a log (--data FILE)."
         )
+    if run.horizon is not None:
+        raise ConfigError(f"--horizon belongs to a log of your own (--data); the task {run.task} has its own horizon.")
     from o3srl.envs.toy_data import task_data  # made on the spot
 
     return task_data(run.task)
@@ -133,6 +135,8 @@ def start(plan: Plan, report: Reporter, stop: Stop) -> bool:
     """Make the run directory and train; return whether the run finished (False: stopped, with a checkpoint)."""
     refuse_existing(plan.run)
     run = prepare(plan)
+    for said in _limit_warnings(run):
+        warnings.warn(said[0].upper() + said[1:], DataWarning, stacklevel=2)
     _make_directory(run)
     return _train(run, run.engine.start(lane_tools.keys(plan.lanes)), 0, report, stop)
 
@@ -148,6 +152,7 @@ def resume(directory: Path, updates: int | None, report: Reporter, stop: Stop) -
             )
         plan = plan._replace(run=dataclasses.replace(plan.run, updates=updates))
     run = prepare(plan)
+    _check_same_phases(run, updates)
     if run.data.info.sha256 != recorded.sha256:
         raise RunError(
             f"The log {run.data.info.source} is not the one that {directory} was started on: its content has another "
@@ -163,6 +168,14 @@ def resume(directory: Path, updates: int | None, report: Reporter, stop: Stop) -
     if not (directory / EPISODES).exists():  # killed between its first two files
         _write_episodes(run)
     return _train(run, lanes, done, report, stop)
+
+
+def _check_same_phases(run: Run, updates: int | None) -> None:
+    if updates is not None and len({stretch.phase for stretch in run.stretches}) > 1:
+        raise ConfigError(
+            f"{run.directory} trains in phases that share its updates, so more updates would move their borders: "
+            "it cannot be trained on. Start a new run with that number of updates."
+        )
 
 
 def read(directory: Path) -> tuple[Plan, Info]:
@@ -219,17 +232,19 @@ def _write_episodes(run: Run) -> None:
         "returns": np.asarray(episodes.returns).tolist(),
         "costs": np.asarray(episodes.costs).tolist(),
         "lengths": np.asarray(episodes.length).tolist(),
-        "warnings": sorted(
-            {said for lane in run.plan.lanes if (said := cheapest_warning(run.data, np.asarray(lane.limit)))}
-        ),
+        "warnings": _limit_warnings(run),
     }
     write_json(run.directory / EPISODES, facts)
+
+
+def _limit_warnings(run: Run) -> list[str]:
+    return sorted({said for lane in run.plan.lanes if (said := cheapest_warning(run.data, np.asarray(lane.limit)))})
 
 
 def _config(run: Run) -> dict[str, Any]:
     return {
         "format": 1,
-        "version": version("o3srl"),
+        "version": package_version("o3srl"),
         "algorithm": encode(run.plan.algorithm),
         "run": encode(run.plan.run),
         "lanes": [lane.describe() for lane in run.plan.lanes],

@@ -13,11 +13,12 @@ def result_table(result: Mapping[str, Any]) -> Table:
     several = len(result["settings"]) > 1
     table = Table(
         title=f"{result['task']}, {result['episodes']} episodes per lane, {result['updates']:,} updates",
-        caption="mean ± standard deviation over the seeds of one setting (population, ddof 0); safe: cost / limit <= 1",
+        caption="mean ± standard deviation over seeds (population, ddof 0); safe: cost / limit <= 1;\n"
+        "best logged: the largest return of a logged episode within the limit",
     )
     for name in ("setting", "seed") if several else ("seed",):
         table.add_column(name)
-    for name in ("reward", "cost", "limit", "normalized reward", "cost / limit", ""):
+    for name in ("reward", "cost", "limit", "of best logged", "normalized reward", "cost / limit", ""):
         table.add_column(name, justify="right")
     lanes = iter(result["lanes"])
     for setting in result["settings"]:
@@ -27,7 +28,7 @@ def result_table(result: Mapping[str, Any]) -> Table:
         table.add_section()
         mean, std = setting["mean"], setting["std"]
         scores = [f"{mean[name]:.2f} ± {std[name]:.2f}" for name in ("normalized_reward", "normalized_cost")]
-        table.add_row(*label, "mean", "", "", "", *scores, _verdict(mean["normalized_cost"]))
+        table.add_row(*label, "mean", "", "", "", "", *scores, _verdict(mean["normalized_cost"]))
         table.add_section()
     return table
 
@@ -37,6 +38,7 @@ def _lane(lane: Mapping[str, Any]) -> tuple[str, ...]:
         f"{lane['reward']:.2f}",
         ", ".join(f"{cost:.2f}" for cost in lane["cost"]),
         ", ".join(f"{limit:g}" for limit in lane["limit"]),
+        "-" if not lane["best_logged"] else f"{lane['reward'] / lane['best_logged']:.0%}",
         f"{lane['normalized_reward']:.2f}",
         f"{lane['normalized_cost']:.2f}",
         _verdict(lane["normalized_cost"]),
