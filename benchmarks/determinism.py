@@ -36,13 +36,16 @@ def main() -> None:
     rows = [compare(updates, arguments.lanes, tuple(arguments.hidden)) for updates in arguments.updates]
     for row in rows:
         print(
-            f"{row['updates']:>7,} updates: largest relative difference {row['largest_difference']:.2e} ({row['where']}); "
+            f"{row['updates']:>7,} updates: "
+            f"largest relative difference {row['largest_difference']:.2e} ({row['where']}); "
             f"value alone {row['value_alone']:.4f}, among {row['value_among']:.4f}, "
             f"other seeds {row['value_mean']:.4f} +- {row['value_std']:.4f}",
             flush=True,
         )
     if arguments.json:
-        Path(arguments.json).write_text(json.dumps({"device": jax.devices()[0].device_kind, "rows": rows}, indent=2) + "\n")
+        Path(arguments.json).write_text(
+            json.dumps({"device": jax.devices()[0].device_kind, "rows": rows}, indent=2) + "\n"
+        )
 
 
 def compare(updates: int, lanes: int, hidden: tuple[int, ...]) -> dict[str, Any]:

@@ -102,7 +102,9 @@ def remaining(plan: list[Stretch], done: int) -> list[Stretch]:
         whole, part = divmod(covered, stretch.updates)
         each = stretch.updates // stretch.steps
         if part:
-            left.append(stretch._replace(steps=(stretch.updates - part) // each, updates=stretch.updates - part, chunks=1))
+            left.append(
+                stretch._replace(steps=(stretch.updates - part) // each, updates=stretch.updates - part, chunks=1)
+            )
         if stretch.chunks - whole - bool(part):
             left.append(stretch._replace(chunks=stretch.chunks - whole - bool(part)))
     return left

@@ -1,6 +1,7 @@
 """The command line: the contract of its words, and bad input, which is one paragraph, code 2, and costs nothing."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ from o3srl.experiment.arguments import parse_train, split_lanes
 from o3srl.experiment.config import GameConfig, PlainBCConfig
 from tests.conftest import walk
 
-TINY = "--td3-bc.hidden 16 16 --batch-size 16 --seeds 1 2 --updates 20".split()
+TINY = ["--td3-bc.hidden", "16", "16", "--batch-size", "16", "--seeds", "1", "2", "--updates", "20"]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,10 @@ BAD = {
     "one arm": (["--data", "{logs}/good.npz", "--grid.arms", "1"], ["--grid.arms"]),
     "no grid": (["--data", "{logs}/good.npz", "--grid.maximum", "0"], ["--grid.maximum"]),
     "discount of one": (["--data", "{logs}/good.npz", "--td3-bc.discount", "1"], ["--td3-bc.discount"]),
-    "log of another task": (["--data", "{logs}/good.npz", "--task", "toy-circle"], ["does not belong", "3 observations"]),
+    "log of another task": (
+        ["--data", "{logs}/good.npz", "--task", "toy-circle"],
+        ["does not belong", "3 observations"],
+    ),
     "cost scale": (["--data", "{logs}/good.npz", "--cost-scale", "0"], ["cost"]),
     "unknown preset": (["--data", "{logs}/good.npz", "--preset", "fast"], ["quick"]),
 }
@@ -123,7 +127,15 @@ def test_help_and_version(capsys):
         main(["train", "--help"])
     assert exit_info.value.code == 0
     text = capsys.readouterr().out
-    for flag in ("--limit", "--seeds", "--td3-bc.alpha", "--exp3.rate", "--grid.maximum", "--overwrite", "(the paper: 5)"):
+    for flag in (
+        "--limit",
+        "--seeds",
+        "--td3-bc.alpha",
+        "--exp3.rate",
+        "--grid.maximum",
+        "--overwrite",
+        "(the paper: 5)",
+    ):
         assert flag in text
 
 
@@ -134,11 +146,9 @@ def test_it_starts_as_a_module():
 
 
 def test_lanes_from_words():
-    words, limits, several = split_lanes(
-        "--limit 5 10 --td3-bc.alpha 1 2.5 --exp3_rate 3 --seeds 1 2 --grid.maximum=4".split(),
-        ["td3_bc.alpha", "exp3.rate", "grid.maximum"],
-    )
-    assert words == "--limit 5 --td3-bc.alpha 1 --exp3_rate 3 --seeds 1 2 --grid.maximum 4".split()
+    given = "--limit 5 10 --td3-bc.alpha 1 2.5 --exp3_rate 3 --seeds 1 2 --grid.maximum=4"
+    words, limits, several = split_lanes(shlex.split(given), ["td3_bc.alpha", "exp3.rate", "grid.maximum"])
+    assert " ".join(words) == "--limit 5 --td3-bc.alpha 1 --exp3_rate 3 --seeds 1 2 --grid.maximum 4"
     assert limits == [(5.0,), (10.0,)]
     assert several == {"td3_bc.alpha": [1.0, 2.5]}
     assert split_lanes(["--limit", "5,10"], [])[:2] == (["--limit", "5", "10"], [(5.0, 10.0)])
@@ -197,7 +207,16 @@ def test_a_run_on_a_file_cannot_be_simulated(folder, tmp_path, capsys):
 
 
 def test_limit_0_trains_on_a_uniform_grid_and_says_what_it_means(folder, tmp_path, capsys):
-    words = ["--limit", "0", "--grid.kind", "uniform", "--data", str(folder / "good.npz"), "--out", str(tmp_path / "run")]
+    words = [
+        "--limit",
+        "0",
+        "--grid.kind",
+        "uniform",
+        "--data",
+        str(folder / "good.npz"),
+        "--out",
+        str(tmp_path / "run"),
+    ]
     assert main(["train", *TINY, *words]) == 0
     assert "cheapest" in capsys.readouterr().err
 

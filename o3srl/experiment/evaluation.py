@@ -19,7 +19,6 @@ from o3srl.experiment.restore import restore
 from o3srl.experiment.run import EPISODES
 from o3srl.files import write_json
 
-
 Logged = tuple[np.ndarray, np.ndarray]  # returns [E] and costs [E, M] of the log's episodes
 
 
@@ -107,7 +106,9 @@ def _logged(directory: Path) -> Logged:
     try:
         content = json.loads((directory / EPISODES).read_text())
     except (OSError, ValueError) as error:
-        raise RunError(f"{directory / EPISODES} cannot be read ({error}); `o3srl resume {directory}` writes it again.") from None
+        raise RunError(
+            f"{directory / EPISODES} cannot be read ({error}); `o3srl resume {directory}` writes it again."
+        ) from None
     return np.asarray(content["returns"]), np.asarray(content["costs"])
 
 

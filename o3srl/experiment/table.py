@@ -13,12 +13,12 @@ def result_table(result: Mapping[str, Any]) -> Table:
     several = len(result["settings"]) > 1
     table = Table(
         title=f"{result['task']}, {result['episodes']} episodes per lane, {result['updates']:,} updates",
-        caption="mean ± standard deviation over seeds (population, ddof 0); safe: cost / limit <= 1;\n"
-        "best logged: the largest return of a logged episode within the limit",
+        caption="mean ± standard deviation over seeds (population, ddof 0)\n"
+        "norm. cost: cost / limit, safe up to 1; of best: reward / best logged return within the limit",
     )
     for name in ("setting", "seed") if several else ("seed",):
         table.add_column(name)
-    for name in ("reward", "cost", "limit", "of best logged", "normalized reward", "cost / limit", ""):
+    for name in ("reward", "cost", "limit", "of best", "norm. reward", "norm. cost", ""):
         table.add_column(name, justify="right")
     lanes = iter(result["lanes"])
     for setting in result["settings"]:
