@@ -1,7 +1,7 @@
 """A run on disk: made, trained with checkpoints, stopped, resumed.
 
 A run directory holds `config.json` (written first: configuration, lanes, facts about the data), `data.json` (the
-episodes' returns and costs), `metrics.csv` (a row per chunk and lane), `timing.csv`, and `state.safetensors`. Every file
+episodes' returns and costs), `metrics.csv` (a row per chunk and lane), `timing.csv`, `state.safetensors`. Every file
 appears whole or not at all; a run that was killed at any moment resumes from its last checkpoint and ends in the same
 bits as one that was not.
 """
