@@ -18,13 +18,13 @@ def draw(key: Array, data: Data, shape: tuple[int, ...]) -> Transition:
 
     Actions are clipped to the unit box, and r' = clip(r, -clip, clip) * reward, c' = c * cost by the data's scaling.
     """
-    rows = _take(data.table, _draw_rows(key, data.usable, shape))
+    rows = _take(data.table, _draw_rows(key, data.usable, shape, len(data.table)))
     return scaled(unpack(rows, data.info), data.scaling)
 
 
 def draw_initial(key: Array, data: Data, shape: tuple[int, ...]) -> Array:
     """Return observations [*shape, n], drawn i.i.d. with replacement from the initial rows."""
-    rows = _take(data.table, _draw_rows(key, data.initial, shape))
+    rows = _take(data.table, _draw_rows(key, data.initial, shape, len(data.table)))
     return rows[..., spans_of(data.info).obs]
 
 
@@ -37,8 +37,10 @@ def scaled(batch: Transition, scaling: Scaling) -> Transition:
     )
 
 
-def _draw_rows(key: Array, rows: Array, shape: tuple[int, ...]) -> Array:
-    return _take(rows, jax.random.randint(key, shape, 0, rows.shape[0], dtype=jnp.int32))
+def _draw_rows(key: Array, rows: Array, shape: tuple[int, ...], total: int) -> Array:
+    drawn = jax.random.randint(key, shape, 0, rows.shape[0], dtype=jnp.int32)
+    # Where every row may be drawn, the drawn number is the row: one random access to memory less.
+    return drawn if rows.shape[0] == total else _take(rows, drawn)
 
 
 def _take(array: Array, index: Array) -> Array:
