@@ -176,7 +176,7 @@ def test_every_algorithm_trains_evaluates_and_reports(algorithm, tmp_path, capsy
     small = [f"--{hidden}.hidden", "16", "16", "--batch-size", "16", "--seeds", "1", "2", "--updates", "20"]
     assert main(["train", algorithm, "--task", "toy-run", "--out", str(out), *small]) == 0
     assert main(["evaluate", str(out), "--episodes", "3"]) == 0
-    assert "normalized" in capsys.readouterr().out
+    assert "norm. reward" in capsys.readouterr().out
     result = json.loads((out / "result.json").read_text())
     assert set(result) >= {"task", "episodes", "lanes", "mean", "std"}
     assert result["episodes_spent"] == 6
