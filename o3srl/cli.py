@@ -95,14 +95,15 @@ def _attend(directory: Path, work: Callable[..., bool]) -> int:
     console = _output()
     with _warnings_told(), stoppable(console) as stop, reporting(console) as report:
         finished = work(report, stop)
-    from o3srl.experiment.run import frozen_lanes
+    from o3srl.experiment.run import frozen_lanes, read
 
     for told in frozen_lanes(directory):
         _errors().print(f"[yellow]Warning:[/] {_escape(told)}", soft_wrap=True, highlight=False)
     if not finished:
         console.print(f"Stopped. Go on with: o3srl resume {directory}", highlight=False, soft_wrap=True)
         return 130
-    console.print(f"Trained: {directory}", highlight=False, soft_wrap=True)
+    following = "evaluate" if read(directory)[0].run.task else "report"
+    console.print(f"Trained: {directory}. Next: o3srl {following} {directory}", highlight=False, soft_wrap=True)
     return 0
 
 

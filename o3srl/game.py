@@ -106,6 +106,7 @@ def o3srl(
         known = {} if value.violation is None else {"game/violation": value.violation / state.cost_scale}
         metrics = {
             "game/multiplier": play.multiplier * state.cost_scale,
+            "game/average_multiplier": averages.multiplier * state.cost_scale,
             "game/lagrangian": value.lagrangian,
             **known,
             **dual.metrics(answer),

@@ -162,7 +162,8 @@ def _record(key: Array, task: str) -> Trace:
 
 def _generate(task: str, seed: int) -> dict[str, np.ndarray]:
     """The log, one episode after another, each cut after its terminal, which is then no timeout."""
-    steps = jax.device_get(_record(jax.random.key(seed), task))
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):  # the same bits, and so the same hash, everywhere
+        steps = jax.device_get(_record(jax.random.key(seed), task))
     alive, terminals = steps.alive, steps.terminal > 0
     timeouts = np.zeros_like(alive)
     timeouts[:, -1] = ~terminals[:, -1]

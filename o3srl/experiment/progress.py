@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from types import FrameType
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from o3srl.experiment.run import Reporter, Run, Stop
 from o3srl.train import Chunk
@@ -19,24 +21,29 @@ PLAIN_LINES = 10  # how many lines a run prints where there is no terminal
 
 @contextmanager
 def reporting(console: Console) -> Generator[Reporter]:
-    """Yield the reporter of one run's chunks."""
-    columns = (
-        TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}"),
+    """Yield the reporter of one run's chunks: a bar and a line of facts below it, or plain lines without a terminal."""
+    bar = Progress(
+        TextColumn("training"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("updates,"),
+        TimeRemainingColumn(compact=True), TextColumn("left"), console=console,
     )  # fmt: skip
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        job = bar.add_task("training", total=None, facts="")
-        told = -1
+    job = bar.add_task("training", total=None)
+    below = Text("compiling ...")
+    told = -1
 
-        def report(run: Run, chunk: Chunk) -> None:
-            nonlocal told
-            total = sum(stretch.updates * stretch.chunks for stretch in run.stretches)
-            line = facts(chunk, len(run.plan.lanes), _last_size(run, chunk))
-            bar.update(job, completed=chunk.updates, total=total, facts=line)
-            if not console.is_terminal and chunk.updates * PLAIN_LINES // total > told:
-                told = chunk.updates * PLAIN_LINES // total
-                console.print(f"{chunk.updates:>9,} of {total:,} updates   {line}", highlight=False, soft_wrap=True)
+    def report(run: Run, chunk: Chunk) -> None:
+        nonlocal told
+        total = sum(stretch.updates * stretch.chunks for stretch in run.stretches)
+        line = facts(chunk, len(run.plan.lanes), _last_size(run, chunk))
+        bar.update(job, completed=chunk.updates, total=total)
+        below.plain = line
+        if not console.is_terminal and chunk.updates * PLAIN_LINES // total > told:
+            told = chunk.updates * PLAIN_LINES // total
+            console.print(f"{chunk.updates:>9,} of {total:,} updates   {line}", highlight=False, soft_wrap=True)
 
+    if not console.is_terminal:
+        yield report
+        return
+    with Live(Group(bar, below), console=console, refresh_per_second=4):
         yield report
 
 
