@@ -19,6 +19,7 @@ from o3srl import checkpoint
 from o3srl.cli import main
 from o3srl.errors import ConfigError, RunError
 from o3srl.experiment import run as runs
+from o3srl.experiment import snapshots
 from o3srl.experiment.restore import restore
 from tests.conftest import walk
 
@@ -197,6 +198,23 @@ def test_a_policy_comes_back_from_the_directory_alone(finished, tmp_path):
         package.load(finished, lane=2)
     with pytest.raises(ConfigError, match="exponential"):
         package.load(finished, iterate="best")
+
+
+def test_snapshots_are_the_policies_on_the_way(file, finished, tmp_path):
+    out = tmp_path / "run"
+    assert train(file, out, 100, "--snapshots", "3") == 0
+    assert (out / "state.safetensors").read_bytes() == (finished / "state.safetensors").read_bytes()
+    assert snapshots.kept(out) == [40, 80, 100]
+    obs = np.array([0.1, -0.2, 0.3])
+    last = package.load(out)(obs)
+    np.testing.assert_array_equal(package.load(out, updates=100)(obs), last)
+    assert not np.array_equal(package.load(out, updates=40)(obs), last)
+    assert train(file, tmp_path / "short", 40) == 0
+    np.testing.assert_array_equal(package.load(tmp_path / "short")(obs), package.load(out, updates=40)(obs))
+    with pytest.raises(RunError, match="40, 80, 100"):
+        package.load(out, updates=60)
+    with pytest.raises(RunError, match="kept none"):
+        package.load(finished, updates=60)
 
 
 def test_actions_come_back_in_the_environments_own_box(tmp_path):

@@ -178,6 +178,8 @@ class RunConfig:
     """about how many updates lie between two rows of metrics; part of the run: it decides where numbers are checked"""
     checkpoint_seconds: float = 30.0
     """at least so long between two checkpoints; the last chunk always writes one"""
+    snapshots: int = 0
+    """how many policies to keep on the way, evenly spaced, for learning curves in a simulator later"""
     overwrite: bool = False
     """replace an existing run directory"""
 
@@ -266,6 +268,8 @@ def check(config: AlgorithmConfig, run: RunConfig) -> None:
     for flag, value in positive.items():
         if value < 1:
             raise ConfigError(f"{flag} must be at least 1; got {value}.")
+    if run.snapshots < 0:
+        raise ConfigError(f"--snapshots must not be negative; got {run.snapshots}.")
     if not run.seeds:
         raise ConfigError("--seeds needs at least one seed.")
     if len(set(run.seeds)) < len(run.seeds):

@@ -15,6 +15,7 @@ from o3srl import checkpoint
 from o3srl.data import width
 from o3srl.errors import ConfigError, RunError
 from o3srl.experiment import lanes as lane_tools
+from o3srl.experiment import snapshots
 from o3srl.experiment.run import STATE, Plan, first_algorithm, make_builder, read
 from o3srl.train import Lanes
 from o3srl.types import Algorithm, Data, Episodes, Info, Parameters, Scaling, Step
@@ -35,6 +36,13 @@ class Saved(NamedTuple):
         if iterate not in variants:
             raise ConfigError(f"There is no iterate {iterate!r}; this algorithm keeps {', '.join(variants)}.")
         return variants[iterate]
+
+
+def at_snapshot(saved: Saved, updates: int, iterate: str = "last") -> Parameters:
+    """Return what the policies of all lanes acted with after so many updates, from a run that kept snapshots."""
+    template = dict(saved.algorithm.parameters(saved.lanes.state))
+    saved.parameters(iterate)  # an unknown iterate is refused with the known ones
+    return snapshots.read(Path(saved.plan.run.out), template, updates)[iterate]
 
 
 def restore(directory: Path) -> Saved:
@@ -79,10 +87,10 @@ class Controller:
         action = policy(obs)
     """
 
-    def __init__(self, saved: Saved, lane: int, iterate: str, seed: int) -> None:
+    def __init__(self, saved: Saved, lane: int, parameters: Parameters, seed: int) -> None:
         self.info, self.limit = saved.info, saved.plan.lanes[lane].limit
         self._policy = saved.algorithm.policy
-        self._parameters = jax.tree.map(lambda x: jnp.asarray(x[lane]), saved.parameters(iterate))
+        self._parameters = jax.tree.map(lambda x: jnp.asarray(x[lane]), parameters)
         self._key = jax.random.key_data(jax.random.key(seed, impl="threefry2x32"))
         self._low, self._high = np.asarray(saved.info.action_low), np.asarray(saved.info.action_high)
         self._act = jax.jit(self._policy.act)
@@ -107,9 +115,15 @@ class Controller:
         return self._low + (np.asarray(action) + 1.0) / 2.0 * (self._high - self._low)
 
 
-def load_policy(directory: str | Path, *, lane: int = 0, iterate: str = "last", seed: int = 0) -> Controller:
-    """Return the policy of one lane of a run directory, as a callable on raw observations."""
+def load_policy(
+    directory: str | Path, *, lane: int = 0, iterate: str = "last", updates: int | None = None, seed: int = 0
+) -> Controller:
+    """Return the policy of one lane of a run directory, as a callable on raw observations.
+
+    `updates` takes a snapshot on the way instead of the last checkpoint.
+    """
     saved = restore(Path(directory))
     if not 0 <= lane < len(saved.plan.lanes):
         raise ConfigError(f"{directory} has {len(saved.plan.lanes)} lane(s), counted from 0; there is no lane {lane}.")
-    return Controller(saved, lane, iterate, seed)
+    parameters = saved.parameters(iterate) if updates is None else at_snapshot(saved, updates, iterate)
+    return Controller(saved, lane, parameters, seed)

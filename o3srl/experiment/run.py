@@ -1,9 +1,9 @@
 """A run on disk: made, trained with checkpoints, stopped, resumed.
 
 A run directory holds `config.json` (written first: configuration, lanes, facts about the data), `data.json` (the
-episodes' returns and costs), `metrics.csv` (a row per chunk and lane), `timing.csv`, `state.safetensors`. Every file
-appears whole or not at all; a run that was killed at any moment resumes from its last checkpoint and ends in the same
-bits as one that was not.
+episodes' returns and costs), `metrics.csv` (a row per chunk and lane), `timing.csv`, `state.safetensors`,
+and `snapshots/` if asked for. Every file appears whole or not at all; a run that was killed at any moment resumes from
+its last checkpoint and ends in the same bits as one that was not.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from o3srl.data import DataWarning, cheapest_warning, describe, load, observatio
 from o3srl.envs import make as make_environment
 from o3srl.errors import ConfigError, RunError
 from o3srl.experiment import lanes as lane_tools
+from o3srl.experiment import snapshots
 from o3srl.experiment.codec import decode, encode
 from o3srl.experiment.config import TYPES, AlgorithmConfig, RunConfig, build
 from o3srl.experiment.lanes import Lane
@@ -38,7 +39,7 @@ from o3srl.train import run as run_chunks
 from o3srl.types import Algorithm, Data, Info
 
 STATE, CONFIG, EPISODES = "state.safetensors", "config.json", "data.json"
-OWN_FILES = {CONFIG, EPISODES, STATE, "metrics.csv", "timing.csv", "result.json", "report.html"}
+OWN_FILES = {CONFIG, EPISODES, STATE, "metrics.csv", "timing.csv", "snapshots", "result.json", "report.html"}
 
 
 class Plan(NamedTuple):
@@ -50,10 +51,11 @@ class Plan(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run ready to train: its plan, the logged data as loaded, the engine, and the stretches of work ahead."""
+    """A run ready to train: plan, logged data as loaded, first lane's algorithm, engine, and stretches of work."""
 
     plan: Plan
     data: Data
+    algorithm: Algorithm
     engine: Engine
     stretches: list[Stretch]
 
@@ -114,7 +116,7 @@ def prepare(plan: Plan) -> Run:
     algorithm = first_algorithm(builder, settings)
     stretches = make_plan(algorithm.phases, plan.run.updates, plan.run.chunk_updates)
     engine = make_engine(builder, settings, place(algorithm.prepare(data)))
-    return Run(plan, data, engine, stretches)
+    return Run(plan, data, algorithm, engine, stretches)
 
 
 def make_builder(plan: Plan, statistics: tuple[Any, Any] | None) -> Build:
@@ -260,6 +262,9 @@ def _train(run: Run, lanes: Lanes, done: int, report: Reporter, stop: Stop) -> b
     written = time.monotonic()
     for chunk in run_chunks(run.engine, run.stretches, lanes, done):
         log.append(chunk)
+        if snapshots.due(done, chunk.updates, total, run.plan.run.snapshots):
+            snapshots.keep(run.directory, run.algorithm, chunk.lanes.state, chunk.updates)
+        done = chunk.updates
         last = chunk.updates >= total
         asked = stop()
         if last or asked or time.monotonic() - written >= run.plan.run.checkpoint_seconds:
