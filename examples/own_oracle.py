@@ -51,7 +51,7 @@ def weighted(rate: float = 1e-3, tau: float = 0.01, discount: float = 0.99, beta
 
     def both(critic: Layers, obs: Array, action: Array) -> Array:
         pair = jnp.concatenate([obs, action], axis=-1)
-        return jnp.stack([nets.perceptron(nets.member(critic, j), pair)[..., 0] for j in range(2)])
+        return nets.each(nets.perceptron, critic, pair)[..., 0]
 
     def q(critic: Layers, obs: Array, action: Array) -> Array:
         return jnp.min(both(critic, obs, action), axis=0)
@@ -59,8 +59,8 @@ def weighted(rate: float = 1e-3, tau: float = 0.01, discount: float = 0.99, beta
     def init(key: Array, example: Transition) -> WeightedState:
         n, m = example.obs.shape[-1], example.action.shape[-1]
         key_actor, key_critic = jax.random.split(key)
-        actor = nets.mlp(n, m, hidden).init(key_actor)
-        critic = nets.ensemble(nets.mlp(n + m, 1, hidden), 2).init(key_critic)
+        actor = nets.mlp(key_actor, n, m, hidden)
+        critic = nets.ensemble(key_critic, 2, n + m, 1, hidden)
         return WeightedState(actor, critic, critic, adam.init((actor, critic)))
 
     def update(

@@ -1,7 +1,7 @@
-"""Networks as pairs of pure functions over a pytree of layers.
+"""Networks as pytrees of layers, and the functions that begin and apply them.
 
-Layers begin as Equinox's linear ones do (which is PyTorch's way: weights and biases uniform in +-1/sqrt(fan in)); what
-the rest of the library sees is `init` and `apply`, and parameters that are arrays alone.
+Layers begin as Equinox's linear ones do (which is PyTorch's way: weights and biases uniform in +-1/sqrt(fan in)). Who
+applies a network reads its sizes off its layers.
 """
 
 from __future__ import annotations
@@ -27,37 +27,24 @@ class Layer(NamedTuple):
 Layers = tuple[Layer, ...]
 
 
-class Network(NamedTuple):
-    """init: (key) -> layers; apply: (layers, input [..., i]) -> output [..., o]."""
-
-    init: Callable[[Array], Layers]
-    apply: Callable[[Layers, Array], Array]
-
-
-def mlp(
-    inputs: int,
-    outputs: int,
-    hidden: tuple[int, ...],
-    *,
-    final: Activation = lambda x: x,
-    compute: Any = jnp.float32,
-) -> Network:
-    """Return a perceptron with ReLU between its layers and `final` after the last.
-
-    Parameters are kept in float32; the layers run in `compute`, and the output is float32.
-    """
+def mlp(key: Array, inputs: int, outputs: int, hidden: tuple[int, ...]) -> Layers:
+    """Return the layers that a `perceptron` from `inputs` over `hidden` to `outputs` begins with, in float32."""
     sizes = (inputs, *hidden, outputs)
+    keys = jax.random.split(key, len(sizes) - 1)
+    begun = [eqx.nn.Linear(i, o, key=k) for i, o, k in zip(sizes[:-1], sizes[1:], keys, strict=True)]
+    return tuple(Layer(jnp.transpose(linear.weight), _bias(linear)) for linear in begun)
 
-    def init(key: Array) -> Layers:
-        keys = jax.random.split(key, len(sizes) - 1)
-        begun = [eqx.nn.Linear(i, o, key=k) for i, o, k in zip(sizes[:-1], sizes[1:], keys, strict=True)]
-        return tuple(Layer(jnp.transpose(linear.weight), _bias(linear)) for linear in begun)
 
-    return Network(init, lambda layers, x: perceptron(layers, x, final=final, compute=compute))
+def ensemble(key: Array, members: int, inputs: int, outputs: int, hidden: tuple[int, ...]) -> Layers:
+    """Return the layers of independent `mlp`s, with a leading axis [members]."""
+    return jax.vmap(lambda own: mlp(own, inputs, outputs, hidden))(jax.random.split(key, members))
 
 
 def perceptron(layers: Layers, x: Array, *, final: Activation = lambda x: x, compute: Any = jnp.float32) -> Array:
-    """Return what an `mlp` with these layers makes of x [..., i]: [..., o]."""
+    """Return what the layers make of x [..., i]: [..., o], with ReLU between them and `final` after the last.
+
+    The layers run in `compute`, and the output is float32.
+    """
     x = x.astype(compute)
     cast = jax.tree.map(lambda p: p.astype(compute), layers)
     for layer in cast[:-1]:
@@ -65,27 +52,22 @@ def perceptron(layers: Layers, x: Array, *, final: Activation = lambda x: x, com
     return final((x @ cast[-1].weight + cast[-1].bias).astype(jnp.float32))
 
 
-def ensemble(network: Network, members: int) -> Network:
-    """Return independent copies of a network: layers with a leading axis [members], output [members, ..., o].
+def each(apply: Callable[[Layers, Array], Array], layers: Layers, x: Array) -> Array:
+    """Return what every member of an ensemble makes of the same x: [members, ..., o].
 
     One batched product where the accelerator likes that, separate products on a CPU, where XLA runs batched ones on
     a single thread.
     """
-
-    def init(key: Array) -> Layers:
-        return jax.vmap(network.init)(jax.random.split(key, members))
+    members = layers[0].weight.shape[0]
 
     def separate(layers: Layers, x: Array) -> Array:
-        return jnp.stack([network.apply(member(layers, index), x) for index in range(members)])
+        return jnp.stack([apply(member(layers, index), x) for index in range(members)])
 
     def batched(layers: Layers, x: Array) -> Array:
         # An input of each member's own keeps the member axis first in every product, so none needs a transpose.
-        return jax.vmap(network.apply)(layers, jnp.broadcast_to(x, (members, *x.shape)))
+        return jax.vmap(apply)(layers, jnp.broadcast_to(x, (members, *x.shape)))
 
-    def apply(layers: Layers, x: Array) -> Array:
-        return jax.lax.platform_dependent(layers, x, cpu=separate, default=batched)
-
-    return Network(init, apply)
+    return jax.lax.platform_dependent(layers, x, cpu=separate, default=batched)
 
 
 def member(layers: Layers, index: int) -> Layers:

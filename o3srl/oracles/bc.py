@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
@@ -41,10 +42,10 @@ def bc(config: BCConfig = BCConfig()) -> Oracle:
     """Return the oracle whose actor minimizes mean (pi(s) - a)^2 over batch and action dimensions."""
     adam = optax.adam(config.rate)
 
-    compute = jnp.dtype(config.precision)
+    act = partial(nets.perceptron, final=jnp.tanh, compute=jnp.dtype(config.precision))
 
     def init(key: Array, example: Transition) -> BCState:
-        actor = nets.mlp(example.obs.shape[-1], example.action.shape[-1], config.hidden).init(key)
+        actor = nets.mlp(key, example.obs.shape[-1], example.action.shape[-1], config.hidden)
         return BCState(actor, adam.init(actor))
 
     def update(key: Array, state: BCState, batch: Transition, objective: Objective) -> tuple[BCState, Metrics]:
@@ -55,9 +56,6 @@ def bc(config: BCConfig = BCConfig()) -> Oracle:
 
         value, actor, optimizer = descend(adam, loss, state.actor, state.optimizer)
         return BCState(actor, optimizer), {"loss/cloning": value}
-
-    def act(actor: Layers, obs: Array) -> Array:
-        return nets.perceptron(actor, obs, final=jnp.tanh, compute=compute)
 
     return Oracle(
         init=init,

@@ -8,6 +8,7 @@ are those of CORL's version.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -87,39 +88,33 @@ def iql(config: IQLConfig = IQLConfig()) -> Oracle:
     compute = jnp.dtype(config.precision)
     schedule = optax.cosine_decay_schedule(config.actor_rate, config.decay_updates)
     actor_adam, value_adam, critic_adam = map(optax.adam, (schedule, config.critic_rate, config.critic_rate))
-
-    def value_network(obs_dim: int, costs: int) -> nets.Network:
-        return nets.mlp(obs_dim, heads.outputs(costs), config.hidden, compute=compute)
-
-    def twin_network(batch: Transition) -> nets.Network:
-        inputs = batch.obs.shape[-1] + batch.action.shape[-1]
-        return nets.ensemble(nets.mlp(inputs, heads.outputs(batch.cost.shape[-1]), config.hidden, compute=compute), 2)
+    network = partial(nets.perceptron, compute=compute)
 
     def init(key: Array, example: Transition) -> IQLState:
         key_actor, key_value, key_critic = jax.random.split(key, 3)
         obs_dim, action_dim = example.obs.shape[-1], example.action.shape[-1]
-        actor = Actor(nets.mlp(obs_dim, action_dim, config.hidden).init(key_actor), jnp.zeros(action_dim))
-        v = value_network(obs_dim, example.cost.shape[-1]).init(key_value)
-        q = twin_network(example).init(key_critic)
+        outputs = heads.outputs(example.cost.shape[-1])
+        actor = Actor(nets.mlp(key_actor, obs_dim, action_dim, config.hidden), jnp.zeros(action_dim))
+        v = nets.mlp(key_value, obs_dim, outputs, config.hidden)
+        q = nets.ensemble(key_critic, 2, obs_dim + action_dim, outputs, config.hidden)
         return IQLState(actor, v, q, q, actor_adam.init(actor), value_adam.init(v), critic_adam.init(q))
 
     def update(key: Array, state: IQLState, batch: Transition, objective: Objective) -> tuple[IQLState, Metrics]:
         del key
-        v, twin = value_network(batch.obs.shape[-1], batch.cost.shape[-1]), twin_network(batch)
         pair = jnp.concatenate([batch.obs, batch.action], axis=-1)
         weights = heads.weights(objective)
 
-        following = v.apply(state.value, batch.next_obs)
-        logged = critics.pessimistic(twin.apply(state.critic_target, pair), weights)
-        advantage = (logged - v.apply(state.value, batch.obs)) @ weights
+        following = network(state.value, batch.next_obs)
+        logged = critics.pessimistic(nets.each(network, state.critic_target, pair), weights)
+        advantage = (logged - network(state.value, batch.obs)) @ weights
         target = critics.backup(heads, batch, objective, following, config.discount, config.terminal == "allowance")
 
         def value_loss(layers: Layers) -> Array:
-            difference = logged - v.apply(layers, batch.obs)
+            difference = logged - network(layers, batch.obs)
             return expectile_error(difference, advantage, config.expectile)
 
         def critic_loss(layers: Layers) -> Array:
-            return 0.5 * squared_error(twin.apply(layers, pair), target)
+            return 0.5 * squared_error(nets.each(network, layers, pair), target)
 
         def actor_loss(actor: Actor) -> Array:
             mean = act(actor, batch.obs)
@@ -136,8 +131,7 @@ def iql(config: IQLConfig = IQLConfig()) -> Oracle:
 
     def value(key: Array, state: IQLState, obs: Array, objective: Objective) -> Value:
         del key
-        v = value_network(obs.shape[-1], objective.multiplier.shape[-1])
-        return heads.value(jnp.mean(v.apply(state.value, obs), axis=0), objective)
+        return heads.value(jnp.mean(network(state.value, obs), axis=0), objective)
 
     def act(actor: Actor, obs: Array) -> Array:
         return nets.perceptron(actor.mean, obs, final=jnp.tanh, compute=compute)

@@ -8,6 +8,7 @@ the paper's table repeats.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -77,37 +78,30 @@ def td3_bc(config: TD3BCConfig = TD3BCConfig()) -> Oracle:
     compute = jnp.dtype(config.precision)
     actor_adam, critic_adam = optax.adam(config.actor_rate), optax.adam(config.critic_rate)
 
-    def actor_network(obs_dim: int, action_dim: int) -> nets.Network:
-        return nets.mlp(obs_dim, action_dim, config.hidden, final=jnp.tanh, compute=compute)
-
-    def critic_network(obs_dim: int, action_dim: int, costs: int) -> nets.Network:
-        return nets.mlp(obs_dim + action_dim, heads.outputs(costs), config.hidden, compute=compute)
-
-    def networks(batch: Transition) -> tuple[nets.Network, nets.Network]:
-        obs_dim, action_dim, costs = batch.obs.shape[-1], batch.action.shape[-1], batch.cost.shape[-1]
-        return actor_network(obs_dim, action_dim), critic_network(obs_dim, action_dim, costs)
+    act = partial(nets.perceptron, final=jnp.tanh, compute=compute)
+    q_value = partial(nets.perceptron, compute=compute)
 
     def init(key: Array, example: Transition) -> TD3BCState:
-        actor, critic = networks(example)
+        obs_dim, action_dim = example.obs.shape[-1], example.action.shape[-1]
+        outputs = heads.outputs(example.cost.shape[-1])
         key_actor, key_critic = jax.random.split(key)
-        pi, q = actor.init(key_actor), nets.ensemble(critic, 2).init(key_critic)
+        pi = nets.mlp(key_actor, obs_dim, action_dim, config.hidden)
+        q = nets.ensemble(key_critic, 2, obs_dim + action_dim, outputs, config.hidden)
         return TD3BCState(pi, q, pi, q, actor_adam.init(pi), critic_adam.init(q))
 
     def critic_step(
         key: Array, state: TD3BCState, batch: Transition, objective: Objective
     ) -> tuple[TD3BCState, Metrics]:
-        actor, critic = networks(batch)
-        twin = nets.ensemble(critic, 2)
         noise = jnp.clip(
             config.policy_noise * jax.random.normal(key, batch.action.shape), -config.noise_clip, config.noise_clip
         )
-        next_action = jnp.clip(actor.apply(state.actor_target, batch.next_obs) + noise, -1.0, 1.0)
-        next_q = twin.apply(state.critic_target, _join(batch.next_obs, next_action))
+        next_action = jnp.clip(act(state.actor_target, batch.next_obs) + noise, -1.0, 1.0)
+        next_q = nets.each(q_value, state.critic_target, _join(batch.next_obs, next_action))
         following = critics.pessimistic(next_q, heads.weights(objective))
         target = critics.backup(heads, batch, objective, following, config.discount, config.terminal == "allowance")
 
         def loss(layers: Layers) -> Array:
-            return squared_error(twin.apply(layers, _join(batch.obs, batch.action)), target)
+            return squared_error(nets.each(q_value, layers, _join(batch.obs, batch.action)), target)
 
         value, q, optimizer = descend(critic_adam, loss, state.critic, state.critic_optimizer)
         return state._replace(critic=q, critic_optimizer=optimizer), {"loss/critic": value}
@@ -116,12 +110,11 @@ def td3_bc(config: TD3BCConfig = TD3BCConfig()) -> Oracle:
         key: Array, state: TD3BCState, batch: Transition, objective: Objective
     ) -> tuple[TD3BCState, Metrics]:
         state, metrics = critic_step(key, state, batch, objective)
-        actor, critic = networks(batch)
         weights = heads.weights(objective)
 
         def loss(layers: Layers) -> Array:
-            action = actor.apply(layers, batch.obs)
-            q = critic.apply(nets.member(state.critic, 0), _join(batch.obs, action)) @ weights
+            action = act(layers, batch.obs)
+            q = q_value(nets.member(state.critic, 0), _join(batch.obs, action)) @ weights
             scale = config.alpha / jax.lax.stop_gradient(jnp.mean(jnp.abs(q)) + 1e-8)
             return -scale * jnp.mean(q) + jnp.mean(jnp.square(action - batch.action))
 
@@ -136,16 +129,8 @@ def td3_bc(config: TD3BCConfig = TD3BCConfig()) -> Oracle:
 
     def value(key: Array, state: TD3BCState, obs: Array, objective: Objective) -> Value:
         del key
-        action = act(state.actor, obs)
-        costs = objective.multiplier.shape[-1]
-        q = nets.ensemble(critic_network(obs.shape[-1], action.shape[-1], costs), 2)
-        mean = jnp.mean(
-            critics.pessimistic(q.apply(state.critic, _join(obs, action)), heads.weights(objective)), axis=0
-        )
-        return heads.value(mean, objective)
-
-    def act(actor: Layers, obs: Array) -> Array:
-        return nets.perceptron(actor, obs, final=jnp.tanh, compute=compute)
+        q = nets.each(q_value, state.critic, _join(obs, act(state.actor, obs)))
+        return heads.value(jnp.mean(critics.pessimistic(q, heads.weights(objective)), axis=0), objective)
 
     cycle: tuple[Update, ...] = (critic_step,) * (config.policy_delay - 1) + (critic_and_actor_step,)
     return Oracle(
