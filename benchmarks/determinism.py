@@ -37,7 +37,8 @@ def main() -> None:
     for row in rows:
         print(
             f"{row['updates']:>7,} updates: "
-            f"largest relative difference {row['largest_difference']:.2e} ({row['where']}); "
+            f"largest relative difference of layers {row['layers']['difference']:.2e} ({row['layers']['where']}), "
+            f"of optimizer moments {row['moments']['difference']:.2e} ({row['moments']['where']}); "
             f"value alone {row['value_alone']:.4f}, among {row['value_among']:.4f}, "
             f"other seeds {row['value_mean']:.4f} +- {row['value_std']:.4f}",
             flush=True,
@@ -52,19 +53,24 @@ def compare(updates: int, lanes: int, hidden: tuple[int, ...]) -> dict[str, Any]
     """Return how far a lane alone is from the same lane among others after so many updates."""
     keys = jnp.stack([jax.random.PRNGKey(seed) for seed in range(lanes)])
     among, alone = trained(keys, updates, hidden), trained(keys[:1], updates, hidden)
-    names, difference = zip(*differences(alone.lanes.state.primal, among.lanes.state.primal), strict=True)
-    worst = int(np.argmax(difference))
+    found = differences(alone.lanes.state.primal, among.lanes.state.primal)
     values = np.asarray(among.metrics["game/lagrangian"])
     return {
         "updates": updates,
         "lanes": lanes,
-        "largest_difference": difference[worst],
-        "where": names[worst],
+        "layers": largest([pair for pair in found if "optimizer" not in pair[0]]),
+        "moments": largest([pair for pair in found if "optimizer" in pair[0]]),
         "value_alone": float(alone.metrics["game/lagrangian"][0]),
         "value_among": float(values[0]),
         "value_mean": float(values[1:].mean()),
         "value_std": float(values[1:].std()),
     }
+
+
+def largest(found: list[tuple[str, float]]) -> dict[str, Any]:
+    """Return where the largest difference is, and how large."""
+    where, difference = max(found, key=lambda pair: pair[1])
+    return {"where": where, "difference": difference}
 
 
 def trained(keys: jax.Array, updates: int, hidden: tuple[int, ...]) -> Chunk:
