@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from o3srl.errors import ConfigError, O3SRLError
+from o3srl.errors import ConfigError, O3SRLError, did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except O3SRLError as error:
         if debug:
             raise
-        _errors().print(f"[bold red]Error:[/] {_escape(str(error))}", soft_wrap=True, highlight=False)
+        _tell(_errors(), str(error), "[bold red]Error:[/] ")
         return 2
     except KeyboardInterrupt:
         if debug:
@@ -63,9 +63,7 @@ def _command(name: str) -> Callable[[list[str]], int]:
         "train": _train, "resume": _resume, "evaluate": _evaluate, "report": _report, "data": _data, "tasks": _tasks,
     }  # fmt: skip
     if name not in commands:
-        from o3srl.experiment.arguments import nearest
-
-        raise ConfigError(f"There is no command {name!r}{nearest(name, list(commands))}. Known: {', '.join(commands)}.")
+        raise ConfigError(f"There is no command {name!r}{did_you_mean(name, commands)} Known: {', '.join(commands)}.")
     return commands[name]
 
 
@@ -95,15 +93,16 @@ def _attend(directory: Path, work: Callable[..., bool]) -> int:
     console = _output()
     with _warnings_told(), stoppable(console) as stop, reporting(console) as report:
         finished = work(report, stop)
-    from o3srl.experiment.run import frozen_lanes, read
+    from o3srl.experiment.record import frozen_lanes
+    from o3srl.experiment.run import read
 
     for told in frozen_lanes(directory):
-        _errors().print(f"[yellow]Warning:[/] {_escape(told)}", soft_wrap=True, highlight=False)
+        _tell(_errors(), told, "[yellow]Warning:[/] ")
     if not finished:
-        console.print(f"Stopped. Go on with: o3srl resume {directory}", highlight=False, soft_wrap=True)
+        _tell(console, f"Stopped. Go on with: o3srl resume {directory}")
         return 130
     following = "evaluate" if read(directory)[0].run.task else "report"
-    console.print(f"Trained: {directory}. Next: o3srl {following} {directory}", highlight=False, soft_wrap=True)
+    _tell(console, f"Trained: {directory}. Next: o3srl {following} {directory}")
     return 0
 
 
@@ -119,7 +118,7 @@ def _evaluate(words: list[str]) -> int:
     result = evaluate(asked.directory, Evaluation(asked.episodes, limit, asked.iterate, asked.seed))
     console = _output()
     console.print(result_table(result))
-    console.print(f"Written: {asked.directory / 'result.json'}", highlight=False, soft_wrap=True)
+    _tell(console, f"Written: {asked.directory / 'result.json'}")
     return 0
 
 
@@ -129,7 +128,7 @@ def _report(words: list[str]) -> int:
     directory = parse(ReportArguments, words, "o3srl report").directory
     from o3srl.experiment.report import write_report
 
-    _output().print(f"Written: {write_report(directory)}", highlight=False, soft_wrap=True)
+    _tell(_output(), f"Written: {write_report(directory)}")
     return 0
 
 
@@ -150,7 +149,7 @@ def _data(words: list[str]) -> int:
         print(render(facts))
         return 0
     for finding in data.info.findings:
-        _output().print(f"[yellow]odd:[/] {_escape(finding)}", soft_wrap=True, highlight=False)
+        _tell(_output(), finding, "[yellow]odd:[/] ")
     print(f"{words[1]} can be trained on: {facts['episodes']:,} episodes, {facts['usable_rows']:,} usable rows.")
     return 0
 
@@ -182,7 +181,7 @@ def _start_jax() -> None:
 @contextmanager
 def _warnings_told() -> Generator[None]:
     def tell(message: Warning | str, *_: object, **__: object) -> None:
-        _errors().print(f"[yellow]Warning:[/] {_escape(str(message))}", soft_wrap=True, highlight=False)
+        _tell(_errors(), str(message), "[yellow]Warning:[/] ")
 
     from o3srl.data import DataWarning
 
@@ -192,10 +191,11 @@ def _warnings_told() -> Generator[None]:
         yield
 
 
-def _escape(text: str) -> str:
+def _tell(console: Console, text: str, label: str = "") -> None:
+    # A path or message is printed as it is, in one piece: not wrapped, not colored, its brackets no markup.
     from rich.markup import escape
 
-    return escape(text)
+    console.print(f"{label}{escape(text)}", soft_wrap=True, highlight=False)
 
 
 def _output() -> Console:

@@ -28,7 +28,6 @@ from o3srl.types import (
     Objective,
     Oracle,
     Parameters,
-    Phase,
     Sample,
     State,
 )
@@ -123,10 +122,7 @@ def o3srl(
             metrics.update(new)
         return state, metrics
 
-    updates = per_step * updates_per_round
-    phase = Phase(
-        sample=lambda key, data: rounds.draw(key, data, updates, batch_size), step=step, updates=updates, share=1.0
-    )
+    phase = rounds.phase(step, per_step * updates_per_round, batch_size)
 
     def parameters(state: GameState) -> Mapping[str, Parameters]:
         return rounds.iterates(oracle.parameters(state.primal), state.averages)

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from o3srl import budget, rounds
 from o3srl.data import clip_rewards
-from o3srl.types import Algorithm, Data, Metrics, Objective, Oracle, Parameters, Phase, Sample, State
+from o3srl.types import Algorithm, Data, Metrics, Objective, Oracle, Parameters, Sample, State
 
 
 class PlainState(NamedTuple):
@@ -36,7 +36,6 @@ def plain(
 
     The multiplier belongs to rewards and costs as sampled, like a dual's grid; the limit is in logged units.
 
-
     A round is only how many updates one step takes. An oracle without a critic, such as `bc`, trains this way alone.
     """
     updates = rounds.rounds_per_step(updates_per_round, oracle) * updates_per_round
@@ -57,9 +56,7 @@ def plain(
         averages = rounds.update_averages(state.averages, oracle.parameters(primal), state.objective.multiplier, rate)
         return PlainState(primal, state.objective, averages), metrics
 
-    phase = Phase(
-        sample=lambda key, data: rounds.draw(key, data, updates, batch_size), step=step, updates=updates, share=1.0
-    )
+    phase = rounds.phase(step, updates, batch_size)
 
     def parameters(state: PlainState) -> Mapping[str, Parameters]:
         return rounds.iterates(oracle.parameters(state.primal), state.averages)

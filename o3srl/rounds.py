@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from o3srl.data import sample as sampling
-from o3srl.types import Data, Info, Metrics, Objective, Oracle, Parameters, Sample, State, Transition
+from o3srl.types import Data, Info, Metrics, Objective, Oracle, Parameters, Phase, Sample, State, Transition
 
 
 class Averages(NamedTuple):
@@ -91,6 +91,11 @@ def draw(key: Array, data: Data, updates: int, batch_size: int) -> Sample:
         batches=sampling.draw(key_batches, data, (updates, batch_size)),
         initial=sampling.draw_initial(key_initial, data, (batch_size,)),
     )
+
+
+def phase(step: Callable[[Array, State, Sample], tuple[State, Metrics]], updates: int, batch_size: int) -> Phase:
+    """Return the one phase of an algorithm whose `step` makes so many gradient updates of what `draw` gives it."""
+    return Phase(lambda key, data: draw(key, data, updates, batch_size), step, updates, share=1.0)
 
 
 def start_averages(parameters: Parameters, multiplier: Array) -> Averages:

@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -40,10 +41,11 @@ class Lanes(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """What a chunk of training hands out: updates done per lane, lanes, metrics {name: [L, ...]} as means over the
-    chunk, and the seconds that it took."""
+    """What a chunk of training hands out: updates done per lane, and by this chunk; lanes; metrics {name: [L, ...]} as
+    means over the chunk; and the seconds that it took."""
 
     updates: int
+    fresh: int
     lanes: Lanes
     metrics: dict[str, np.ndarray]
     seconds: float
@@ -59,9 +61,11 @@ class Stretch(NamedTuple):
 
 
 class Engine(NamedTuple):
-    """start: (keys [L, 2]) -> Lanes; advance: (lanes, stretch, updates done) -> (lanes, metrics {name: [L, ...]})."""
+    """start: (keys [L, 2]) -> Lanes; shapes: the same, as shapes and types alone, at no cost; advance: (lanes, stretch,
+    updates done) -> (lanes, metrics {name: [L, ...]})."""
 
     start: Callable[[Array], Lanes]
+    shapes: Callable[[Array], Lanes]
     advance: Callable[[Lanes, Stretch, int], tuple[Lanes, dict[str, np.ndarray]]]
 
 
@@ -90,7 +94,17 @@ def run(engine: Engine, plan: list[Stretch], lanes: Lanes, done: int = 0) -> Ite
             began = time.perf_counter()
             lanes, metrics = engine.advance(lanes, stretch, done)
             done += stretch.updates
-            yield Chunk(done, lanes, metrics, time.perf_counter() - began)
+            yield Chunk(done, stretch.updates, lanes, metrics, time.perf_counter() - began)
+
+
+def total_updates(plan: list[Stretch]) -> int:
+    """Return the gradient updates of a whole plan, per lane."""
+    return sum(stretch.updates * stretch.chunks for stretch in plan)
+
+
+def raw_key(seed: int) -> Array:
+    """Return a seed's key as raw numbers, uint32 [2], which a checkpoint can hold."""
+    return jax.random.key_data(jax.random.key(seed, impl="threefry2x32"))
 
 
 def remaining(plan: list[Stretch], done: int) -> list[Stretch]:
@@ -180,11 +194,15 @@ def make_engine(build: Build, settings: Settings, data: Data, *, vectorize: bool
 
     if vectorize is None:
         vectorize = jax.default_backend() != "cpu"
-    engine = _vectorized if vectorize else _one_by_one
-    return engine(start_one, advance_one, settings, data)
+    start, advance = (_vectorized if vectorize else _one_by_one)(start_one, advance_one, settings, data)
+
+    def shapes(keys: Array) -> Lanes:
+        return jax.eval_shape(jax.vmap(start_one, in_axes=(0, 0, None)), keys, settings, data)
+
+    return Engine(start, shapes, advance)
 
 
-def _vectorized(start_one: Any, advance_one: Any, settings: Settings, data: Data) -> Engine:
+def _vectorized(start_one: Any, advance_one: Any, settings: Settings, data: Data) -> tuple[Any, Any]:
     start_all = jax.jit(jax.vmap(start_one, in_axes=(0, 0, None)))
 
     def advance_all(lanes: Lanes, settings: Any, data: Data, done: Array, phase: int, steps: int) -> Any:
@@ -192,19 +210,23 @@ def _vectorized(start_one: Any, advance_one: Any, settings: Settings, data: Data
 
     advance_all = jax.jit(advance_all, static_argnums=(4, 5))
 
+    @cache  # settings and data are placed once, not at every chunk
+    def placed(count: int) -> tuple[Settings, Data]:
+        return spread(settings, count), spread(data, count, everywhere=True)
+
     def start(keys: Array) -> Lanes:
-        (keys, own), shared = shard((keys, settings), data, len(keys))
-        return start_all(keys, own, shared)
+        return start_all(spread(keys, len(keys)), *placed(len(keys)))
 
     def advance(lanes: Lanes, stretch: Stretch, done: int) -> tuple[Lanes, dict[str, np.ndarray]]:
-        (lanes, own), shared = shard((lanes, settings), data, len(lanes.key))
-        lanes, metrics = advance_all(lanes, own, shared, jnp.int32(done), stretch.phase, stretch.steps)
+        count = len(lanes.key)
+        own, shared = placed(count)
+        lanes, metrics = advance_all(spread(lanes, count), own, shared, jnp.int32(done), stretch.phase, stretch.steps)
         return lanes, jax.device_get(metrics)
 
-    return Engine(start, advance)
+    return start, advance
 
 
-def _one_by_one(start_one: Any, advance_one: Any, settings: Settings, data: Data) -> Engine:
+def _one_by_one(start_one: Any, advance_one: Any, settings: Settings, data: Data) -> tuple[Any, Any]:
     start_one = jax.jit(start_one)
     advance_one = jax.jit(advance_one, static_argnums=(4, 5))
 
@@ -221,22 +243,21 @@ def _one_by_one(start_one: Any, advance_one: Any, settings: Settings, data: Data
         ]
         return _stack([lane for lane, _ in results]), _stack([metrics for _, metrics in results])
 
-    return Engine(start, advance)
+    return start, advance
 
 
-def shard(lanes: Any, shared: Any, count: int) -> tuple[Any, Any]:
-    """Return (lanes, shared) with the lane axis spread over the devices and `shared` on each of them.
+def spread(tree: Any, count: int, *, everywhere: bool = False) -> Any:
+    """Return arrays [L, ...] of `count` lanes with that axis spread over the devices, or, everywhere, whole on each.
 
     As many devices are used as divide the number of lanes.
     """
     devices = jax.local_devices()
     used = max(n for n in range(1, len(devices) + 1) if count % n == 0)
     if used == 1:
-        return lanes, shared
+        return tree
     mesh = jax.sharding.Mesh(np.asarray(devices[:used]), ("lanes",))
-    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("lanes"))
-    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    return jax.device_put(lanes, split), jax.device_put(shared, everywhere)
+    axes = jax.sharding.PartitionSpec() if everywhere else jax.sharding.PartitionSpec("lanes")
+    return jax.device_put(tree, jax.sharding.NamedSharding(mesh, axes))
 
 
 def _stack(trees: list[Any]) -> Any:

@@ -6,14 +6,13 @@ failure reads the column again, to count. A message names the source, the column
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from o3srl.data.columns import BOX, NAMES, Column, Rows
-from o3srl.errors import DataError
+from o3srl.errors import DataError, names_like
 
 LARGEST = 1e18  # its square, which a loss takes, is still finite in float32
 LARGEST_INTEGER = 1 << 24  # the largest up to which float32 holds every integer
@@ -83,9 +82,8 @@ def listed(names: Iterable[str], most: int = 12) -> str:
 
 def near(name: str, names: Iterable[str]) -> str:
     """Return ' (did you mean ...?)' with the nearest of the names, or nothing."""
-    folded = {other.lower(): other for other in names}
-    found = difflib.get_close_matches(name.lower(), folded, n=2, cutoff=0.4)
-    return f" (did you mean {' or '.join(repr(folded[other]) for other in found)}?)" if found else ""
+    found = names_like(name, names, most=2, cutoff=0.4)
+    return f" (did you mean {' or '.join(map(repr, found))}?)" if found else ""
 
 
 def sizes(source: str, columns: Mapping[str, Column]) -> Sizes:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import TypeVar
 
 from o3srl.envs.toy import TASKS, Environment
-from o3srl.errors import ConfigError
+from o3srl.errors import ConfigError, did_you_mean
 
 __all__ = ["Environment", "look_up", "make", "names"]
 
@@ -23,10 +22,7 @@ def look_up(table: Mapping[str, Entry], task: str) -> Entry:
     """
     if task in table:
         return table[task]
-    lowered = {name.lower(): name for name in table}
-    near = [lowered[name] for name in difflib.get_close_matches(task.lower(), lowered)]
-    hint = f"; did you mean {' or '.join(near)}?" if near else "."
-    raise ConfigError(f"There is no task {task!r} here{hint} Known: {', '.join(table)}.")
+    raise ConfigError(f"There is no task {task!r} here{did_you_mean(task, table)} Known: {', '.join(table)}.")
 
 
 def make(task: str) -> Environment:

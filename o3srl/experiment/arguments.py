@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from o3srl.errors import ConfigError
+from o3srl.errors import ConfigError, did_you_mean
 from o3srl.experiment import presets
 from o3srl.experiment.config import ALGORITHMS, RunConfig, scalars
 from o3srl.experiment.lanes import expand
@@ -130,14 +129,8 @@ def _algorithm(words: list[str]) -> tuple[str, list[str]]:
     if words[0] in ALGORITHMS:
         return words[0], words[1:]
     raise ConfigError(
-        f"There is no algorithm {words[0]!r}{nearest(words[0], list(ALGORITHMS))}. Known: {', '.join(ALGORITHMS)}."
+        f"There is no algorithm {words[0]!r}{did_you_mean(words[0], ALGORITHMS)} Known: {', '.join(ALGORITHMS)}."
     )
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    """Return "; did you mean ...?" with the names like `word`, or nothing."""
-    near = difflib.get_close_matches(word.lower(), known)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _peek(words: list[str], flag: str) -> str | None:

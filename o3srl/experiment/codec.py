@@ -45,10 +45,3 @@ def replace_at(config: Any, path: str, value: Any) -> Any:
     name, _, rest = path.partition(".")
     inner = replace_at(getattr(config, name), rest, value) if rest else value
     return dataclasses.replace(config, **{name: inner})
-
-
-def value_at(config: Any, path: str) -> Any:
-    """Return the field at a dotted path of nested dataclasses."""
-    for name in path.split("."):
-        config = getattr(config, name)
-    return config

@@ -14,12 +14,11 @@ from o3srl.envs import make as make_environment
 from o3srl.envs.score import normalized_cost, normalized_reward
 from o3srl.errors import ConfigError, RunError
 from o3srl.evaluate import rollout
-from o3srl.experiment.lanes import Lane
+from o3srl.experiment.lanes import Lane, by_setting
+from o3srl.experiment.record import best_within, read_log
 from o3srl.experiment.restore import restore
-from o3srl.experiment.run import EPISODES
 from o3srl.files import write_json
-
-Logged = tuple[np.ndarray, np.ndarray]  # returns [E] and costs [E, M] of the log's episodes
+from o3srl.train import raw_key
 
 
 class Evaluation(NamedTuple):
@@ -51,18 +50,19 @@ def evaluate(directory: Path, asked: Evaluation) -> dict[str, Any]:
     limits = [asked.limit or lane.limit for lane in saved.plan.lanes]
     if any(len(limit) != environment.costs for limit in limits):
         raise ConfigError(f"The task {task} has {environment.costs} cost(s): give as many limits, joined by commas.")
-    key = jax.random.key_data(jax.random.key(asked.seed, impl="threefry2x32"))
+    key = raw_key(asked.seed)
     parameters = saved.parameters(asked.iterate)
 
     def one(parameters: Any, limit: Any) -> Any:
         return rollout(key, saved.algorithm.policy, parameters, environment, limit, asked.episodes)
 
     outcome = jax.device_get(jax.jit(jax.vmap(one))(parameters, jnp.asarray(limits, jnp.float32)))
-    logged = _logged(directory)
+    log = read_log(directory)
+    returns, costs = np.asarray(log["returns"]), np.asarray(log["costs"])
     lanes = [
         {
             **_lane(task, lane, limit, outcome.returns[index], outcome.costs[index]),
-            "best_logged": best_logged(logged, limit),
+            "best_logged": None if (best := best_within(returns, costs, limit)) is None else float(returns[best]),
         }
         for index, (lane, limit) in enumerate(zip(saved.plan.lanes, limits, strict=True))
     ]
@@ -95,33 +95,13 @@ def _lane(task: str, lane: Lane, limit: tuple[float, ...], returns: np.ndarray, 
     }
 
 
-def best_logged(logged: Logged, limit: tuple[float, ...]) -> float | None:
-    """Return the largest return of a logged episode whose costs are all within the limit, or None without one."""
-    returns, costs = logged
-    within = returns[(costs <= np.asarray(limit)).all(axis=1)]
-    return float(within.max()) if len(within) else None
-
-
-def _logged(directory: Path) -> Logged:
-    try:
-        content = json.loads((directory / EPISODES).read_text())
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"{directory / EPISODES} cannot be read ({error}); `o3srl resume {directory}` writes it again."
-        ) from None
-    return np.asarray(content["returns"]), np.asarray(content["costs"])
-
-
 SCORES = ("normalized_reward", "normalized_cost")
 
 
 def _summary(lanes: list[Lane], results: list[dict[str, Any]]) -> dict[str, Any]:
     # Over several settings, the mean is over all lanes and the deviation pools those within the settings.
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for index, lane in enumerate(lanes):
-        groups.setdefault(lane.setting, []).append(index)
     settings: list[dict[str, Any]] = []
-    for members in groups.values():
+    for members in by_setting(lanes):
         scores = {name: np.asarray([results[index][name] for index in members]) for name in SCORES}
         settings.append(
             {

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -15,6 +14,7 @@ from jax import Array
 from o3srl.errors import ConfigError
 from o3srl.experiment.codec import replace_at
 from o3srl.experiment.config import AlgorithmConfig, RunConfig, check, lane_grid, scalars
+from o3srl.train import raw_key
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,14 @@ def expand(
     return lanes
 
 
+def by_setting(lanes: list[Lane]) -> list[list[int]]:
+    """Return which lanes each setting has, in the order of the lanes: those that differ by their seed alone."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for index, lane in enumerate(lanes):
+        groups.setdefault(lane.setting, []).append(index)
+    return list(groups.values())
+
+
 def with_own(config: AlgorithmConfig, own: Mapping[str, float]) -> AlgorithmConfig:
     """Return the configuration with a lane's own hyperparameters put in."""
     for path, value in own.items():
@@ -80,4 +88,4 @@ def stacked_settings(config: AlgorithmConfig, lanes: list[Lane]) -> dict[str, Ar
 
 def keys(lanes: list[Lane]) -> Array:
     """Return one raw key per lane, [L, 2], from its seed alone: a lane's luck does not depend on its neighbors."""
-    return jnp.stack([jax.random.key_data(jax.random.key(lane.seed, impl="threefry2x32")) for lane in lanes])
+    return jnp.stack([raw_key(lane.seed) for lane in lanes])

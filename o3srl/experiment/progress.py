@@ -32,8 +32,8 @@ def reporting(console: Console) -> Generator[Reporter]:
 
     def report(run: Run, chunk: Chunk) -> None:
         nonlocal told
-        total = sum(stretch.updates * stretch.chunks for stretch in run.stretches)
-        line = facts(chunk, len(run.plan.lanes), _last_size(run, chunk))
+        total = run.updates
+        line = facts(chunk, len(run.plan.lanes))
         bar.update(job, completed=chunk.updates, total=total)
         below.plain = line
         if not console.is_terminal and chunk.updates * PLAIN_LINES // total > told:
@@ -47,18 +47,9 @@ def reporting(console: Console) -> Generator[Reporter]:
         yield report
 
 
-def _last_size(run: Run, chunk: Chunk) -> int:
-    before = 0
-    for stretch in run.stretches:
-        before += stretch.updates * stretch.chunks
-        if chunk.updates <= before:
-            return stretch.updates
-    return run.stretches[-1].updates
-
-
-def facts(chunk: Chunk, lanes: int, updates: int) -> str:
+def facts(chunk: Chunk, lanes: int) -> str:
     """Return speed, mean multiplier, value and violation (where known) of a chunk, as one short line."""
-    parts = [f"{lanes * updates / max(chunk.seconds, 1e-9):,.0f} updates/s"]
+    parts = [f"{lanes * chunk.fresh / max(chunk.seconds, 1e-9):,.0f} updates/s"]
     for name, label in (
         ("game/multiplier", "multiplier"),
         ("game/lagrangian", "value"),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from o3srl.errors import RunError
 from o3srl.experiment.config import GameConfig, lane_grid
-from o3srl.experiment.lanes import Lane, with_own
+from o3srl.experiment.lanes import Lane, by_setting, with_own
 from o3srl.experiment.run import CONFIG, EPISODES, Plan, read
 from o3srl.types import Info
 
@@ -52,10 +52,7 @@ class Record(NamedTuple):
     @property
     def settings(self) -> list[list[int]]:
         """The lanes of each setting, in the order of the lanes: those that differ by their seed alone."""
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        for index, lane in enumerate(self.plan.lanes):
-            groups.setdefault(lane.setting, []).append(index)
-        return list(groups.values())
+        return by_setting(self.plan.lanes)
 
     @property
     def returns(self) -> Numbers:
@@ -69,29 +66,56 @@ class Record(NamedTuple):
 
     def within(self, limit: Sequence[float]) -> npt.NDArray[np.bool_]:
         """[E]: whether a logged episode keeps every limit [M]."""
-        return np.all(self.costs <= np.asarray(limit), axis=1)
+        return within(self.costs, limit)
 
     def best_within(self, limit: Sequence[float]) -> int | None:
         """Return which logged episode earns the most of those that keep every limit [M], if any does."""
-        within = self.within(limit)
-        return int(np.argmax(np.where(within, self.returns, -np.inf))) if within.any() else None
+        return best_within(self.returns, self.costs, limit)
+
+
+def within(costs: Numbers, limit: Sequence[float]) -> npt.NDArray[np.bool_]:
+    """Return [E] whether an episode of costs [E, M] keeps every limit [M]."""
+    return np.all(costs <= np.asarray(limit), axis=1)
+
+
+def best_within(returns: Numbers, costs: Numbers, limit: Sequence[float]) -> int | None:
+    """Return which episode, of returns [E] and costs [E, M], earns the most of those that keep every limit [M]."""
+    kept = within(costs, limit)
+    return int(np.argmax(np.where(kept, returns, -np.inf))) if kept.any() else None
+
+
+def read_log(directory: Path) -> dict[str, Any]:
+    """Return a run directory's `data.json`: facts about the log, its episodes' returns and costs, and warnings."""
+    log = _json(directory / EPISODES)
+    if log is None:
+        raise RunError(
+            f"{directory / EPISODES} is missing: the run was killed while it was being made, before it trained at all. "
+            f"Start it again with --overwrite, or go on: o3srl resume {directory}"
+        )
+    return log
+
+
+def frozen_lanes(directory: Path) -> list[str]:
+    """Return a sentence for each lane of a run that left the finite numbers, from the run's own metrics."""
+    lanes = read(directory)[0].lanes
+    frozen_at = _history(directory / "metrics.csv", len(lanes)).frozen_at
+    return [
+        f"Lane {index} (seed {lane.seed}) left the finite numbers after {at} updates and was frozen there; its last "
+        "finite state is kept. A smaller learning rate or a cost scale nearer to the rewards may help."
+        for index, (lane, at) in enumerate(zip(lanes, frozen_at, strict=True))
+        if at >= 0
+    ]
 
 
 def read_record(directory: Path) -> Record:
     """Return what the files of a run directory say; metrics, timing and result may be missing or short."""
     plan, info = read(directory)
-    log = _json(directory / EPISODES)
-    if log is None:
-        raise RunError(
-            f"{directory / EPISODES} is missing: the run was killed while it was being made, before it trained at all. "
-            "Start it again with --overwrite."
-        )
     return Record(
         directory=directory,
         plan=plan,
         info=info,
         version=str((_json(directory / CONFIG) or {}).get("version", "unknown")),
-        log=log,
+        log=read_log(directory),
         history=_history(directory / "metrics.csv", len(plan.lanes)),
         timing=_timing(directory / "timing.csv"),
         result=_result(directory / "result.json", plan.lanes),

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from o3srl import checkpoint
 from o3srl.data import width
@@ -17,7 +16,7 @@ from o3srl.errors import ConfigError, RunError
 from o3srl.experiment import lanes as lane_tools
 from o3srl.experiment import snapshots
 from o3srl.experiment.run import STATE, Plan, first_algorithm, make_builder, read
-from o3srl.train import Lanes
+from o3srl.train import Lanes, make_engine, raw_key
 from o3srl.types import Algorithm, Data, Episodes, Info, Parameters, Scaling, Step
 
 
@@ -50,16 +49,11 @@ def restore(directory: Path) -> Saved:
     plan, info = read(directory)
     if not (directory / STATE).exists():
         raise RunError(f"{directory} has no checkpoint yet. `o3srl resume {directory}` trains it.")
-    count = len(plan.lanes)
     statistics = (np.zeros(info.obs_dim), np.ones(info.obs_dim)) if plan.run.normalize_observations else None
     builder = make_builder(plan, statistics)
     settings = lane_tools.stacked_settings(plan.algorithm, plan.lanes)
     algorithm = first_algorithm(builder, settings)
-
-    def one(key: Array, settings: Any) -> Lanes:
-        return Lanes(key, builder(settings).init(key, skeleton(info)), jnp.int32(-1))
-
-    template = jax.eval_shape(jax.vmap(one), jnp.zeros((count, 2), jnp.uint32), settings)
+    template = make_engine(builder, settings, skeleton(info)).shapes(lane_tools.keys(plan.lanes))
     lanes, facts = checkpoint.restore(directory / STATE, template)
     return Saved(plan, info, algorithm, lanes, int(facts["updates"]))
 
@@ -91,7 +85,7 @@ class Controller:
         self.info, self.limit = saved.info, saved.plan.lanes[lane].limit
         self._policy = saved.algorithm.policy
         self._parameters = jax.tree.map(lambda x: jnp.asarray(x[lane]), parameters)
-        self._key = jax.random.key_data(jax.random.key(seed, impl="threefry2x32"))
+        self._key = raw_key(seed)
         self._low, self._high = np.asarray(saved.info.action_low), np.asarray(saved.info.action_high)
         self._act = jax.jit(self._policy.act)
         self.reset()

@@ -8,7 +8,6 @@ its last checkpoint and ends in the same bits as one that was not.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import json
 import shutil
@@ -34,12 +33,12 @@ from o3srl.experiment.lanes import Lane
 from o3srl.experiment.metrics import MetricsLog
 from o3srl.files import write_json
 from o3srl.normalize import normalize
-from o3srl.train import Build, Chunk, Engine, Lanes, Stretch, make_engine, make_plan, place
+from o3srl.train import Build, Chunk, Engine, Lanes, Stretch, make_engine, make_plan, place, total_updates
 from o3srl.train import run as run_chunks
 from o3srl.types import Algorithm, Data, Info
 
 STATE, CONFIG, EPISODES = "state.safetensors", "config.json", "data.json"
-OWN_FILES = {CONFIG, EPISODES, STATE, "metrics.csv", "timing.csv", "snapshots", "result.json", "report.html"}
+OWN_FILES = {CONFIG, EPISODES, STATE, "metrics.csv", "timing.csv", snapshots.FOLDER, "result.json", "report.html"}
 
 
 class Plan(NamedTuple):
@@ -63,6 +62,11 @@ class Run(NamedTuple):
     def directory(self) -> Path:
         """Where the run lives."""
         return Path(self.plan.run.out)
+
+    @property
+    def updates(self) -> int:
+        """Gradient updates of the whole run, per lane."""
+        return total_updates(self.stretches)
 
 
 Reporter = Callable[[Run, Chunk], None]
@@ -162,10 +166,12 @@ def resume(directory: Path, updates: int | None, report: Reporter, stop: Stop) -
             f"hash ({run.data.info.sha256[:12]} instead of {recorded.sha256[:12]}). Put the old file back, or start a "
             "new run."
         )
-    lanes, done = run.engine.start(lane_tools.keys(plan.lanes)), 0
+    keys = lane_tools.keys(plan.lanes)
     if (directory / STATE).exists():
-        restored, facts = checkpoint.restore(directory / STATE, lanes)
-        lanes, done = jax.tree.map(jax.numpy.asarray, restored), int(facts["updates"])
+        lanes, facts = checkpoint.restore(directory / STATE, run.engine.shapes(keys))
+        done = int(facts["updates"])
+    else:
+        lanes, done = run.engine.start(keys), 0
     if updates is not None:
         write_json(directory / CONFIG, _config(run))
     if not (directory / EPISODES).exists():  # killed between its first two files
@@ -256,16 +262,14 @@ def _config(run: Run) -> dict[str, Any]:
 
 
 def _train(run: Run, lanes: Lanes, done: int, report: Reporter, stop: Stop) -> bool:
-    total = sum(stretch.updates * stretch.chunks for stretch in run.stretches)
     log = MetricsLog(run.directory, [lane.seed for lane in run.plan.lanes])
     log.cut(done)
     written = time.monotonic()
     for chunk in run_chunks(run.engine, run.stretches, lanes, done):
         log.append(chunk)
-        if snapshots.due(done, chunk.updates, total, run.plan.run.snapshots):
+        if snapshots.due(chunk.updates - chunk.fresh, chunk.updates, run.updates, run.plan.run.snapshots):
             snapshots.keep(run.directory, run.algorithm, chunk.lanes.state, chunk.updates)
-        done = chunk.updates
-        last = chunk.updates >= total
+        last = chunk.updates >= run.updates
         asked = stop()
         if last or asked or time.monotonic() - written >= run.plan.run.checkpoint_seconds:
             log.flush()
@@ -275,15 +279,3 @@ def _train(run: Run, lanes: Lanes, done: int, report: Reporter, stop: Stop) -> b
         if asked and not last:
             return False
     return True
-
-
-def frozen_lanes(directory: Path) -> list[str]:
-    """Return a sentence for each lane that left the finite numbers, from the run's own metrics."""
-    with (directory / "metrics.csv").open() as file:
-        last = {row["lane"]: row for row in csv.DictReader(file)}
-    return [
-        f"Lane {lane} (seed {row['seed']}) left the finite numbers after {row['frozen_at']} updates and was frozen "
-        "there; its last finite state is kept. A smaller learning rate or a cost scale nearer to the rewards may help."
-        for lane, row in last.items()
-        if int(row["frozen_at"]) >= 0
-    ]
