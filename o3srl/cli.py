@@ -22,10 +22,11 @@ o3srl: the policy that earns the most from a log while its cost stays within a b
   o3srl train [ALGORITHM] --data FILE --limit 5 --out runs/x         train on your own log (.hdf5, .npz)
   o3srl resume runs/x [--updates N]      go on from the last checkpoint, or train on to N updates
   o3srl evaluate runs/x [--episodes 20]  simulate the policies, print the table, write result.json
+  o3srl evaluate runs/x --snapshots      the same for the policies on the way: learning curves
   o3srl report runs/x                    write runs/x/report.html
   o3srl data info FILE                   what a log holds
   o3srl data check FILE                  whether a log can be trained on, and what is odd about it
-  o3srl tasks                            the built-in tasks
+  o3srl tasks                            the tasks, their simulators, and what installs these
 
 Each command explains itself: o3srl train --help. With --debug, an error shows its traceback.
 """
@@ -112,13 +113,26 @@ def _evaluate(words: list[str]) -> int:
     asked = parse(EvaluateArguments, words, "o3srl evaluate")
     limit = None if asked.limit is None else limit_of(asked.limit)
     _start_jax()
-    from o3srl.experiment.evaluation import Evaluation, evaluate
-    from o3srl.experiment.table import result_table
+    from o3srl.experiment import table
+    from o3srl.experiment.evaluation import Evaluation, evaluate, evaluate_snapshots
+    from o3srl.experiment.progress import simulating
+    from o3srl.experiment.run import CURVE, RESULT
 
-    result = evaluate(asked.directory, Evaluation(asked.episodes, limit, asked.iterate, asked.seed))
+    question = Evaluation(
+        asked.episodes,
+        limit,
+        asked.iterate,
+        asked.seed,
+        asked.task,
+        asked.environments,
+        asked.processes,
+        asked.patience,
+    )
     console = _output()
-    console.print(result_table(result))
-    _tell(console, f"Written: {asked.directory / 'result.json'}")
+    with simulating(console) as told:
+        result = (evaluate_snapshots if asked.snapshots else evaluate)(asked.directory, question, told)
+    console.print(table.curve_table(result) if asked.snapshots else table.result_table(result))
+    _tell(console, f"Written: {asked.directory / (CURVE if asked.snapshots else RESULT)}")
     return 0
 
 
@@ -155,15 +169,22 @@ def _data(words: list[str]) -> int:
 
 
 def _tasks(words: list[str]) -> int:
-    del words
-    from o3srl.envs import make, names
+    if words in (["-h"], ["--help"]):
+        print("Usage: o3srl tasks")
+        return 0
+    if words:
+        raise ConfigError(f"o3srl tasks takes no arguments; got {' '.join(words)}.")
+    from o3srl.experiment.table import task_tables
 
-    for name in names():
-        environment = make(name)
-        print(
-            f"{name:<12} {environment.obs_dim} observations, {environment.action_dim} actions, "
-            f"{environment.costs} cost, {environment.horizon} steps, built in"
-        )
+    console = _output()
+    for table, note in task_tables():
+        console.print(table)
+        if note:
+            _tell(console, f"{note}\n")
+    _tell(console, "Your own Gymnasium environment, with the cost in its info: --task MyTask-v0 or my_module:make.")
+    _tell(
+        console, "Returns are the extremes of the task's log (DSRL's in simulators): 0 and 1 of the normalized reward."
+    )
     return 0
 
 

@@ -36,3 +36,7 @@ class ConfigError(O3SRLError):
 
 class RunError(O3SRLError):
     """A run directory or checkpoint that is missing, foreign, truncated or in the way."""
+
+
+class SimulatorError(O3SRLError):
+    """A simulator that is not installed, crashed, hangs, or cannot be used: names the task, the seed and the remedy."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
 from jax import Array
 
 from o3srl.types import Parameters, Policy, State, Step
@@ -22,3 +24,9 @@ def markov(act: Callable[[Parameters, Array], Array]) -> Policy:
         return jnp.clip(act(parameters, step.obs), -1.0, 1.0), memory
 
     return Policy(reset, step)
+
+
+def in_box(action: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return actions [..., m] of the unit box in the environment's own: low + (a + 1) / 2 (high - low), both [m]."""
+    bottom = np.asarray(low, np.float64)
+    return bottom + (np.asarray(action) + 1.0) / 2.0 * (np.asarray(high, np.float64) - bottom)

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
+from o3srl.envs.gym import ENVIRONMENTS
+from o3srl.envs.pool import PATIENCE
 from o3srl.errors import ConfigError, did_you_mean
 from o3srl.experiment import presets
 from o3srl.experiment.config import ALGORITHMS, RunConfig, scalars
@@ -33,7 +35,9 @@ class ResumeArguments:
 
 @dataclass(frozen=True)
 class EvaluateArguments:
-    """Simulate the policies of a run in its task, print the table, and write result.json into the run directory."""
+    """Simulate the policies of a run in its task, print the table, and write result.json into the run directory.
+
+    docs/tasks.md has the tasks, what installs their simulators, and environments of one's own."""
 
     directory: tyro.conf.Positional[Path]
     """the run directory"""
@@ -45,6 +49,16 @@ class EvaluateArguments:
     """the last iterate (the paper), or an average of the policy's parameters over the rounds"""
     seed: int = 0
     """of the simulated episodes"""
+    snapshots: bool = False
+    """evaluate the policies on the way (o3srl train --snapshots N) instead, for learning curves in the report"""
+    task: str | None = None
+    """simulate in this task instead of the run's own: a name of `o3srl tasks`, MyTask-v0, or my_module:make"""
+    environments: int = ENVIRONMENTS
+    """environments per lane, which share its episodes; part of what makes the numbers, unlike --processes"""
+    processes: int | None = None
+    """processes of simulators; by default one per core"""
+    patience: float = PATIENCE
+    """seconds that one step or reset of a simulator may take before it counts as hanging"""
 
 
 @dataclass(frozen=True)

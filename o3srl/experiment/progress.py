@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -45,6 +45,21 @@ def reporting(console: Console) -> Generator[Reporter]:
         return
     with Live(Group(bar, below), console=console, refresh_per_second=4):
         yield report
+
+
+@contextmanager
+def simulating(console: Console) -> Generator[Callable[[int, int], None]]:
+    """Yield the reporter of simulated episodes, (ended, of how many): a bar that goes away, or nothing."""
+    bar = Progress(
+        TextColumn("simulating"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("episodes,"),
+        TimeRemainingColumn(compact=True), TextColumn("left"), console=console, transient=True,
+    )  # fmt: skip
+    job = bar.add_task("simulating", total=None, visible=False)
+    if not console.is_terminal:
+        yield lambda ended, total: None
+        return
+    with bar:
+        yield lambda ended, total: bar.update(job, completed=ended, total=total, visible=True)
 
 
 def facts(chunk: Chunk, lanes: int) -> str:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from o3srl.errors import RunError
 from o3srl.experiment.config import GameConfig, lane_grid
 from o3srl.experiment.lanes import Lane, by_setting, with_own
-from o3srl.experiment.run import CONFIG, EPISODES, Plan, read
+from o3srl.experiment.run import CONFIG, CURVE, EPISODES, RESULT, Plan, read
 from o3srl.types import Info
 
 Numbers = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ class History(NamedTuple):
 
 class Record(NamedTuple):
     """A run directory as read: plan, facts about the data, `data.json`, history, timing [T, 2] as (updates, seconds),
-    and `result.json` if there is one."""
+    and `result.json` and `curve.json` where there are such."""
 
     directory: Path
     plan: Plan
@@ -43,6 +43,7 @@ class Record(NamedTuple):
     history: History
     timing: Numbers
     result: dict[str, Any] | None
+    curve: dict[str, Any] | None
 
     @property
     def updates(self) -> int:
@@ -118,7 +119,8 @@ def read_record(directory: Path) -> Record:
         log=read_log(directory),
         history=_history(directory / "metrics.csv", len(plan.lanes)),
         timing=_timing(directory / "timing.csv"),
-        result=_result(directory / "result.json", plan.lanes),
+        result=_result(directory / RESULT, plan.lanes),
+        curve=_curve(directory / CURVE, plan.lanes),
     )
 
 
@@ -197,8 +199,20 @@ def _timing(path: Path) -> Numbers:
 
 def _result(path: Path, lanes: list[Lane]) -> dict[str, Any] | None:
     result = _json(path)
-    if result is not None and [lane.get("seed") for lane in result.get("lanes", [])] != [lane.seed for lane in lanes]:
-        raise RunError(
-            f"{path} belongs to other lanes than those of config.json. Write it anew: o3srl evaluate {path.parent}"
-        )
+    if result is not None:
+        _check_lanes(result, lanes, path, "o3srl evaluate")
     return result
+
+
+def _curve(path: Path, lanes: list[Lane]) -> dict[str, Any] | None:
+    curve = _json(path)
+    for point in curve["points"] if curve else []:
+        _check_lanes(point, lanes, path, "o3srl evaluate --snapshots")
+    return curve
+
+
+def _check_lanes(result: dict[str, Any], lanes: list[Lane], path: Path, command: str) -> None:
+    if [lane.get("seed") for lane in result.get("lanes", [])] != [lane.seed for lane in lanes]:
+        raise RunError(
+            f"{path} belongs to other lanes than those of config.json. Write it anew: {command} {path.parent}"
+        )

@@ -16,6 +16,7 @@ from o3srl.errors import ConfigError, RunError
 from o3srl.experiment import lanes as lane_tools
 from o3srl.experiment import snapshots
 from o3srl.experiment.run import STATE, Plan, first_algorithm, make_builder, read
+from o3srl.policy import in_box
 from o3srl.train import Lanes, make_engine, raw_key
 from o3srl.types import Algorithm, Data, Episodes, Info, Parameters, Scaling, Step
 
@@ -86,7 +87,6 @@ class Controller:
         self._policy = saved.algorithm.policy
         self._parameters = jax.tree.map(lambda x: jnp.asarray(x[lane]), parameters)
         self._key = raw_key(seed)
-        self._low, self._high = np.asarray(saved.info.action_low), np.asarray(saved.info.action_high)
         self._act = jax.jit(self._policy.act)
         self.reset()
 
@@ -106,7 +106,7 @@ class Controller:
         costs = jnp.broadcast_to(jnp.asarray(cost, jnp.float32), (self.info.costs,))
         step = Step(obs, jnp.float32(reward), costs)
         action, self._memory = self._act(key, self._parameters, self._memory, step)
-        return self._low + (np.asarray(action) + 1.0) / 2.0 * (self._high - self._low)
+        return in_box(action, self.info.action_low, self.info.action_high)
 
 
 def load_policy(

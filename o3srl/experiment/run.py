@@ -23,7 +23,7 @@ import numpy as np
 
 from o3srl import checkpoint
 from o3srl.data import DataWarning, cheapest_warning, describe, load, observation_statistics
-from o3srl.envs import make as make_environment
+from o3srl.envs import tasks
 from o3srl.errors import ConfigError, RunError
 from o3srl.experiment import lanes as lane_tools
 from o3srl.experiment import snapshots
@@ -38,7 +38,8 @@ from o3srl.train import run as run_chunks
 from o3srl.types import Algorithm, Data, Info
 
 STATE, CONFIG, EPISODES = "state.safetensors", "config.json", "data.json"
-OWN_FILES = {CONFIG, EPISODES, STATE, "metrics.csv", "timing.csv", snapshots.FOLDER, "result.json", "report.html"}
+RESULT, CURVE = "result.json", "curve.json"
+OWN_FILES = {CONFIG, EPISODES, STATE, "metrics.csv", "timing.csv", snapshots.FOLDER, RESULT, CURVE, "report.html"}
 
 
 class Plan(NamedTuple):
@@ -75,33 +76,25 @@ Stop = Callable[[], bool]
 
 def load_data(run: RunConfig) -> Data:
     """Return the run's log: the file of --data, or else the built-in task's own."""
+    task = tasks.find(run.task) if run.task else None
     if run.data is not None:
-        task_horizon = make_environment(run.task).horizon if run.task else None
-        data = load(run.data, task=run.task, horizon=run.horizon or task_horizon)
-        if run.task:
-            _check_fits(data.info, run.task)
+        data = load(
+            run.data, task=run.task, horizon=run.horizon or (task.sizes.horizon if task and task.sizes else None)
+        )
+        if task:
+            tasks.check_fits(data.info, task)
         return data
-    if run.task is None:
+    if task is None:
         raise ConfigError(
             "There is nothing to train on: name a built-in task (--task toy-circle) or a log (--data FILE)."
         )
+    if task.suite != tasks.BUILT_IN:
+        raise ConfigError(f"There is no log of {task.name} here: name its file, --task {task.name} --data FILE.")
     if run.horizon is not None:
-        raise ConfigError(f"--horizon belongs to a log of your own (--data); the task {run.task} has its own horizon.")
+        raise ConfigError(f"--horizon belongs to a log of your own (--data); the task {task.name} has its own horizon.")
     from o3srl.envs.toy_data import task_data  # made on the spot
 
-    return task_data(run.task)
-
-
-def _check_fits(info: Info, task: str) -> None:
-    environment = make_environment(task)
-    found = (info.obs_dim, info.action_dim, info.costs)
-    expected = (environment.obs_dim, environment.action_dim, environment.costs)
-    if found != expected:
-        raise ConfigError(
-            f"The log {info.source} does not belong to the task {task}: it has {found[0]} observations, {found[1]} "
-            f"actions and {found[2]} cost(s), the task {expected[0]}, {expected[1]} and {expected[2]}. "
-            "Name the right task, or leave --task out to train without a simulator."
-        )
+    return task_data(task.name)
 
 
 def prepare(plan: Plan) -> Run:

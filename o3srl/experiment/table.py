@@ -1,20 +1,31 @@
-"""Results as a table for the terminal."""
+"""Results, learning curves and tasks as tables for the terminal.
+
+As in the paper, what is safe is bold and what is not is grey, where a table tells means over seeds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
+
+from o3srl.envs import interpreters
+from o3srl.envs.tasks import SUITES, TASKS
+
+SAFE, UNSAFE = "bold", "grey50"
 
 
 def result_table(result: Mapping[str, Any]) -> Table:
     """Return the table of a `result.json`: a row per lane, and mean and deviation per setting."""
-    several = len(result["settings"]) > 1
+    several, constants = len(result["settings"]) > 1, result["constants"]
+    low, high = constants["min_return"], constants["max_return"]
     table = Table(
         title=f"{result['task']}, {result['episodes']} episodes per lane, {result['updates']:,} updates",
-        caption="mean ± standard deviation over seeds (population, ddof 0)\n"
-        "norm. cost: cost / limit, safe up to 1; of best: reward / best logged return within the limit",
+        caption="mean ± standard deviation over seeds (population, ddof 0), bold where safe, grey where not\n"
+        "norm. cost: cost / limit, safe up to 1; of best: reward / best logged return within the limit\n"
+        f"norm. reward: 0 at {low:g}, 1 at {high:g}, the extreme returns of {constants['source']}",
     )
     for name in ("setting", "seed") if several else ("seed",):
         table.add_column(name)
@@ -24,13 +35,63 @@ def result_table(result: Mapping[str, Any]) -> Table:
     for setting in result["settings"]:
         label = [_label(setting)] if several else []
         for seed in setting["seeds"]:
-            table.add_row(*label, str(seed), *_lane(next(lanes)))
+            lane = next(lanes)
+            table.add_row(*label, str(seed), *_lane(lane), style="" if _safe(lane) else UNSAFE)
         table.add_section()
-        mean, std = setting["mean"], setting["std"]
-        scores = [f"{mean[name]:.2f} ± {std[name]:.2f}" for name in ("normalized_reward", "normalized_cost")]
-        table.add_row(*label, "mean", "", "", "", "", *scores, _verdict(mean["normalized_cost"]))
+        mean = setting["mean"]
+        verdict = _verdict(mean["normalized_cost"])
+        table.add_row(*label, "mean", "", "", "", "", *_scores(setting), verdict, style=_style(mean))
         table.add_section()
     return table
+
+
+def curve_table(curve: Mapping[str, Any]) -> Table:
+    """Return the table of a `curve.json`: a row per snapshot and setting."""
+    several = len(curve["points"][0]["settings"]) > 1
+    table = Table(
+        title=f"{curve['task']}, {curve['episodes']} episodes per lane and snapshot",
+        caption="mean ± standard deviation over seeds (population, ddof 0), bold where safe, grey where not",
+    )
+    for name in ("updates", *(["setting"] if several else []), "norm. reward", "norm. cost", ""):
+        table.add_column(name, justify="left" if name == "setting" else "right")
+    for point in curve["points"]:
+        for setting in point["settings"]:
+            label, verdict = [_label(setting)] if several else [], _verdict(setting["mean"]["normalized_cost"])
+            cells = (f"{point['updates']:,}", *label, *_scores(setting), verdict)
+            table.add_row(*cells, style=_style(setting["mean"]))
+    return table
+
+
+def task_tables() -> list[tuple[Table, str]]:
+    """Return (table of the named tasks, what installs it or "") of each simulator."""
+    tables: list[tuple[Table, str]] = []
+    for suite, (title, module) in SUITES.items():
+        listed = [task for task in TASKS.values() if task.suite == suite]
+        if not listed:
+            continue
+        there = not module or interpreters.find(module) is not None
+        state = "" if not module else ": its simulator is here" if there else ": [yellow]its simulator is missing[/]"
+        table = Table(title=f"{title}{state}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for name in ("task", "obs", "action", "costs", "steps", "least return", "greatest"):
+            table.add_column(name, justify="left" if name == "task" else "right", no_wrap=name == "task")
+        for task in listed:
+            returns = [f"{value:,.2f}" for value in task.constants or ()]
+            table.add_row(task.name, *(str(size) for size in task.sizes or ()), *returns)
+        tables.append((table, "" if there else f"To install it: {interpreters.remedy(suite)}"))
+    return tables
+
+
+def _scores(setting: Mapping[str, Any]) -> list[str]:
+    mean, std = setting["mean"], setting["std"]
+    return [f"{mean[name]:.2f} ± {std[name]:.2f}" for name in ("normalized_reward", "normalized_cost")]
+
+
+def _safe(scores: Mapping[str, Any]) -> bool:
+    return scores["normalized_cost"] <= 1.0
+
+
+def _style(scores: Mapping[str, Any]) -> str:
+    return SAFE if _safe(scores) else UNSAFE
 
 
 def _lane(lane: Mapping[str, Any]) -> tuple[str, ...]:
