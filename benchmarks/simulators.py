@@ -2,7 +2,7 @@
 
 Plays the episodes of untrained policies of the paper's size (two hidden layers of 256), as `o3srl evaluate` does, and
 prints per task the seconds in all, those of starting processes and making environments, those of waiting for the
-simulators, and steps per second. An episode that ends early (Ant, Drone, Hopper, Walker2d) counts with the steps it had.
+simulators, and steps per second. Episodes that end early (Ant, Drone, Hopper, Walker2d) count with the steps they had.
 Twice with equal seeds must give equal numbers, which is checked too.
 """
 

@@ -27,6 +27,10 @@ def markov(act: Callable[[Parameters, Array], Array]) -> Policy:
 
 
 def in_box(action: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return actions [..., m] of the unit box in the environment's own: low + (a + 1) / 2 (high - low), both [m]."""
+    """Return actions [..., m], clipped to the unit box, in the environment's own: low + (a + 1) / 2 (high - low).
+
+    >>> in_box([0.5, -3.0], [0.0, 0.0], [4.0, 4.0]).tolist()
+    [3.0, 0.0]
+    """
     bottom = np.asarray(low, np.float64)
-    return bottom + (np.asarray(action) + 1.0) / 2.0 * (np.asarray(high, np.float64) - bottom)
+    return bottom + (np.clip(action, -1.0, 1.0) + 1.0) / 2.0 * (np.asarray(high, np.float64) - bottom)

@@ -48,7 +48,8 @@ class Slot:
     """An environment and its own random numbers.
 
     Bullet-Safety-Gym draws from the generators of numpy and of Python that everything in a process shares. Each slot
-    puts its own in their place while it acts, so that its luck does not depend on which others live beside it.
+    puts its own in their place while it acts, so that its luck does not depend on which others live beside it. (numpy
+    draws normal numbers in pairs there, and forgets the second of a pair when generators change places.)
     """
 
     current: Slot | None = None  # whose Python generator is in place

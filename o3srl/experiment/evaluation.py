@@ -126,9 +126,13 @@ def _points(path: Path, facts: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _question(directory: Path, asked: Evaluation) -> _Question:
-    positive = {"--episodes": asked.episodes, "--environments": asked.environments}
-    for flag, value in {**positive, "--processes": asked.processes or 1}.items():
-        if value < 1:
+    counts = {
+        "--episodes": asked.episodes,
+        "--environments": asked.environments,
+        "--processes": asked.processes,
+    }
+    for flag, value in counts.items():
+        if value is not None and value < 1:
             raise ConfigError(f"{flag} must be at least 1; got {value}.")
     if not asked.patience > 0:
         raise ConfigError(f"--patience must be a number of seconds above 0; got {asked.patience:g}.")

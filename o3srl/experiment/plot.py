@@ -110,13 +110,13 @@ def curves(
     values: Numbers,
     settings: list[list[int]],
     *,
-    zero: bool = False,
+    line: float | None = None,
     wide: bool = False,
 ) -> str:
     """Return the SVG of values [T, L] over updates [T]: a thin line per lane, and the mean of each setting's lanes.
 
-    `name` makes the ids of this figure its own; `zero` draws the line that must not be passed for long; `wide` allows
-    a logarithmic axis for positive values that span orders of magnitude.
+    `name` makes the ids of this figure its own; `line` is a height that must not be passed for long; `wide` allows a
+    logarithmic axis for positive values that span orders of magnitude.
     """
     updates, values = _thinned(updates), _thinned(values)
     mark = "o" if len(updates) < 3 else ""
@@ -129,8 +129,8 @@ def curves(
                 axes.plot(updates, values[:, lanes], linewidth=0.8, alpha=faint, **look)
             axes.plot(updates, mean_of_known(values[:, lanes], axis=1), linewidth=1.7, **look)
             _mark_ends(axes, updates, values[:, lanes], _setting(index))
-        if zero:
-            axes.axhline(0.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+        if line is not None:
+            axes.axhline(line, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
         seen = values[np.isfinite(values)]
         if wide and len(seen) and seen.min() > 0 and seen.max() > 50 * seen.min():
             axes.set_yscale("log")

@@ -80,6 +80,7 @@ def render(record: Record) -> str:
             if at >= 0
         ],
         outcome=_outcome(record, labels),
+        learning=_learning(record),
         curves=_curves(record),
         arms=_arms(record, labels),
         log=_log(record),
@@ -160,6 +161,24 @@ def _outcome_figures(record: Record, settings: list[dict[str, Any]]) -> list[Fig
     return figures
 
 
+def _learning(record: Record) -> dict[str, Any] | None:
+    """Simulated scores of the policies on the way, over updates."""
+    curve = record.curve
+    if not curve or not curve["points"]:
+        return None
+    updates = np.asarray([point["updates"] for point in curve["points"]], np.float64)
+    figures: list[Figure] = []
+    for name, title, line in (
+        ("normalized_reward", "Normalized reward", None),
+        ("normalized_cost", "Normalized cost", 1.0),
+    ):
+        values = np.asarray([[lane[name] for lane in point["lanes"]] for point in curve["points"]], np.float64)
+        label = f"{title} of each lane over updates, simulated."
+        svg = plot.curves(f"learning{len(figures)}", label, updates, values, record.settings, line=line)
+        figures.append(Figure(title, Markup(svg), "" if line is None else "Safe is on and below the dashed line."))
+    return {"figures": figures, **{key: curve[key] for key in ("task", "episodes", "iterate", "seed")}}
+
+
 def _outcome_dots(settings: list[dict[str, Any]], cost: int) -> tuple[list[Dots], list[Dots]]:
     faint: list[Dots] = []
     strong: list[Dots] = []
@@ -191,7 +210,7 @@ def _curves(record: Record) -> list[Figure]:
         values, label = history.values[column], f"{title} of each lane over updates. {note}"
         svg = plot.curves(
             f"curve{len(figures)}", label, history.updates, values, record.settings,
-            zero=name == "violation", wide=group == "loss",
+            line=0.0 if name == "violation" else None, wide=group == "loss",
         )  # fmt: skip
         figures.append(Figure(title, Markup(svg), note))
     return figures if len(history.updates) else []
