@@ -1,4 +1,4 @@
-"""The command line: `o3srl train`, `resume`, `evaluate`, `report`, `data`, `tasks`."""
+"""The command line: `o3srl train`, `resume`, `evaluate`, `report`, `collect`, `data`, `tasks`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ o3srl: the policy that earns the most from a log while its cost stays within a b
   o3srl evaluate runs/x [--episodes 20]  simulate the policies, print the table, write result.json
   o3srl evaluate runs/x --snapshots      the same for the policies on the way: learning curves
   o3srl report runs/x                    write runs/x/report.html
+  o3srl collect --task BallRun --out FILE.hdf5   make a log oneself, in a simulator
   o3srl data info FILE                   what a log holds
   o3srl data check FILE                  whether a log can be trained on, and what is odd about it
   o3srl tasks                            the tasks, their simulators, and what installs these
@@ -61,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _command(name: str) -> Callable[[list[str]], int]:
     commands: Mapping[str, Callable[[list[str]], int]] = {
-        "train": _train, "resume": _resume, "evaluate": _evaluate, "report": _report, "data": _data, "tasks": _tasks,
+        "train": _train, "resume": _resume, "evaluate": _evaluate, "report": _report,
+        "collect": _collect, "data": _data, "tasks": _tasks,
     }  # fmt: skip
     if name not in commands:
         raise ConfigError(f"There is no command {name!r}{did_you_mean(name, commands)} Known: {', '.join(commands)}.")
@@ -143,6 +145,55 @@ def _report(words: list[str]) -> int:
     from o3srl.experiment.report import write_report
 
     _tell(_output(), f"Written: {write_report(directory)}")
+    return 0
+
+
+def _collect(words: list[str]) -> int:
+    from o3srl.experiment.arguments import CollectArguments, parse
+
+    told = parse(CollectArguments, words, "o3srl collect")
+    _start_jax()
+    from o3srl.collect import ppo, thin
+    from o3srl.collect.run import Asked, collect, exploration_for, limit_of, steps_for, working
+    from o3srl.experiment import table
+    from o3srl.experiment.progress import collecting, stoppable
+
+    asked = Asked(
+        told.task,
+        tuple(limit_of(limit) for limit in told.limits),
+        steps_for(told.task) if told.steps is None else told.steps,
+        told.episodes,
+        told.environments,
+        told.envelope,
+        told.seed,
+        told.costs,
+        told.horizon,
+        ppo.PPOConfig(exploration=exploration_for(told.task) if told.exploration is None else told.exploration),
+    )
+    console = _output()
+    with (
+        stoppable(console, "batch; finished stints stay") as stop,
+        collecting(console, asked.limits, asked.steps) as report,
+    ):
+        collected = collect(
+            asked,
+            told.out,
+            processes=told.processes,
+            patience=told.patience,
+            overwrite=told.overwrite,
+            keep=told.keep,
+            report=report,
+            stop=stop,
+        )
+    if collected is None:
+        _tell(console, f"Stopped. The same command goes on from {working(told.out)}.")
+        return 130
+    console.print(table.collected_table(collected, asked.limits))
+    if collected.envelope is not None:
+        cost, returns = collected.cost[collected.chosen], collected.returns[collected.chosen]
+        share, at = thin.reach(cost, returns, collected.envelope)
+        _tell(console, f"The envelope is reached to {share:.1%} or more up to every cost; least up to {at:.3g}.")
+    _tell(console, f"Written: {told.out}. Next: o3srl train --task {told.task} --data {told.out} --out runs/x")
     return 0
 
 

@@ -69,6 +69,46 @@ class ReportArguments:
     """the run directory"""
 
 
+@dataclass(frozen=True)
+class CollectArguments:
+    """Make a log for a task: train behavior policies at a ladder of cost limits (PPO with a Lagrangian), keep all
+    episodes of their training, and choose from them evenly over the plane of cost and return.
+
+    A collection that was stopped goes on when the same command is given again."""
+
+    task: str
+    """a name of `o3srl tasks`, or a Gymnasium environment of one's own: MyTask-v0, or my_module:make"""
+    out: Path
+    """the log to write, in DSRL's format: FILE.hdf5"""
+    limits: list[str] = dataclasses.field(default_factory=lambda: ["5", "10", "20", "40", "70", "none"])
+    """cost limits per episode, a policy each; `none` is a policy that earns what it can"""
+    episodes: int | None = None
+    """how many episodes the log shall have (default: as DSRL's of this task, else 1000)"""
+    steps: int | None = None
+    """steps in the simulator per limit (default: by the task, 300,000 and more)"""
+    envelope: str = "task"
+    """the best return that the log may hold at a cost: `task` for that of DSRL's log where it is known, `none`, or
+    pairs "cost,return cost,return", linear between"""
+    environments: int = 16
+    """environments that play side by side, an episode each per batch"""
+    exploration: float | None = None
+    """standard deviation of the first actions in the unit box (default: 0.3 for drones, else 0.6)"""
+    seed: int = 0
+    """of everything random; the same seed makes the same log"""
+    costs: int = 1
+    """costs per step, for an environment of one's own"""
+    horizon: int | None = None
+    """steps of an episode, for an environment of one's own without a time limit"""
+    processes: int | None = None
+    """processes of simulators; by default one per core"""
+    patience: float = PATIENCE
+    """seconds that one step or reset of a simulator may take before it counts as hanging"""
+    overwrite: bool = False
+    """replace FILE.hdf5"""
+    keep: bool = False
+    """keep all episodes of the training, in FILE.hdf5.collecting, to choose others later without training"""
+
+
 def parse(kind: type[Parsed], words: Sequence[str], command: str) -> Parsed:
     """Return the arguments of a command; wrong words end the program with code 2 and say what is right."""
     return tyro.cli(kind, args=words, prog=command)
