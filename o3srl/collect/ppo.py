@@ -30,6 +30,7 @@ from o3srl.types import Metrics, Play, Policy, State, Step, Value
 
 SLACK = 10.0  # added to the limit where the violation is measured in units of it, so that limit 0 has one
 RARE = 0.05  # least standard deviation that a cost advantage is divided by: a cost that hardly occurs counts little
+LEAST_RATE = 0.1  # of the learning rate, at the end
 FURTHEST = 10.0  # standard deviations from the mean, beyond which observations are cut off
 
 
@@ -44,7 +45,7 @@ class PPOConfig:
     clip: float = 0.2
     """epsilon, how far the policy's ratio may go"""
     rate: float = 1e-3
-    """Adam's learning rate"""
+    """Adam's learning rate at the start of a rung, where it falls linearly to a tenth"""
     passes: int = 10
     """times that each batch is gone through"""
     parts: int = 8
@@ -109,7 +110,7 @@ def start(key: Array, obs_dim: int, action_dim: int, costs: int, config: PPOConf
     log_std = jnp.full(action_dim, jnp.log(config.exploration))
     critic = nets.mlp(key_critic, obs_dim, 1 + costs, config.hidden)
     moments = Moments(jnp.zeros(obs_dim), jnp.ones(obs_dim), jnp.float32(0.0))
-    optimizer = _optimizer(config).init((actor, log_std, critic))
+    optimizer = _optimizer(config.rate).init((actor, log_std, critic))
     return Learner(actor, log_std, critic, optimizer, moments, jnp.zeros(1 + costs), _controller(costs).init())
 
 
@@ -139,8 +140,13 @@ def policy() -> Policy:
 
 
 @partial(jax.jit, static_argnames="config")
-def learn(key: Array, learner: Learner, seen: Trace, limit: Array, config: PPOConfig) -> tuple[Learner, Metrics]:
-    """Return the learner after one batch of episodes [S, T], sampled by `behavior(learner)`, under limit [M]."""
+def learn(
+    key: Array, learner: Learner, seen: Trace, limit: Array, left: Array, config: PPOConfig
+) -> tuple[Learner, Metrics]:
+    """Return the learner after one batch of episodes [S, T], sampled by `behavior(learner)`, under limit [M].
+
+    `left` [] is the share of the training that is yet to come.
+    """
     seen = _lived(seen)
     parts = jnp.concatenate([seen.reward[..., None], seen.cost], axis=-1)
     units = _units(learner.units, parts, seen.alive, config.discount)
@@ -161,7 +167,7 @@ def learn(key: Array, learner: Learner, seen: Trace, limit: Array, config: PPOCo
         weight=seen.alive.astype(jnp.float32),
     )
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batch)
-    learned = _passes(key, learner, flat, config)
+    learned = _passes(key, learner, flat, jnp.maximum(left, LEAST_RATE) * config.rate, config)
     moments = _more(learner.moments, seen.obs, seen.alive)
     metrics = {**metrics, "deviation": jnp.mean(jnp.exp(learned.log_std))}
     return learned._replace(moments=moments, units=units, controller=controller), metrics
@@ -217,9 +223,9 @@ def _answer(state: State, seen: Trace, limit: Array) -> tuple[State, Array, Metr
     return state, multiplier, {"reward": reward, "cost": cost, "multiplier": multiplier}
 
 
-def _passes(key: Array, learner: Learner, batch: Batch, config: PPOConfig) -> Learner:
+def _passes(key: Array, learner: Learner, batch: Batch, rate: Array, config: PPOConfig) -> Learner:
     """Several passes of gradient steps over the batch, which end early when the policy has moved too far."""
-    optimizer = _optimizer(config)
+    optimizer = _optimizer(rate)
     count = batch.weight.shape[0] // config.parts * config.parts
 
     def step(carry: tuple[Any, Any], part: Batch) -> tuple[tuple[Any, Any], None]:
@@ -294,5 +300,5 @@ def _controller(costs: int) -> Any:
     return pid(proportional=0.5, integral=0.02, derivative=0.0, maximum=20.0, costs=costs)
 
 
-def _optimizer(config: PPOConfig) -> optax.GradientTransformation:
-    return optax.chain(optax.clip_by_global_norm(0.5), optax.adam(config.rate))
+def _optimizer(rate: Array | float) -> optax.GradientTransformation:
+    return optax.chain(optax.clip_by_global_norm(0.5), optax.scale_by_adam(), optax.scale(-rate))

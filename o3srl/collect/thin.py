@@ -81,7 +81,7 @@ def choose(seed: int, cost: Numbers, returns: Numbers, count: int, envelope: Env
     """Return the numbers, in order, of at most `count` episodes of those with cost [E] and returns [E].
 
     Episodes above the envelope, or beyond its largest cost, are no candidates. Of each cell of the grid as many are
-    taken at random as of any other, as far as it has them; but the best of each column of cells is always taken.
+    taken at random as of any other, as far as it has them; but those that earn more than every cheaper one come first.
     """
     allowed = np.ones(len(cost), bool)
     if envelope is not None:
@@ -91,8 +91,7 @@ def choose(seed: int, cost: Numbers, returns: Numbers, count: int, envelope: Env
         return candidates
     column, row = _cell(cost[candidates]), _cell(returns[candidates])
     rank = np.random.default_rng(seed).permutation(len(candidates)).astype(float)
-    top = _first_of_each(column, -returns[candidates])
-    rank[top] = -1.0
+    front = _front(cost[candidates], returns[candidates])
     # An episode's turn is how many of its cell come before it: taking all first turns, then all second ... fills the
     # cells evenly.
     turn = np.empty(len(candidates), int)
@@ -100,7 +99,7 @@ def choose(seed: int, cost: Numbers, returns: Numbers, count: int, envelope: Env
     cells = (column * CELLS + row)[order]
     begins = np.flatnonzero(np.r_[True, cells[1:] != cells[:-1]])
     turn[order] = np.arange(len(order)) - np.repeat(begins, np.diff(np.r_[begins, len(order)]))
-    turn[top] = -1
+    turn[front] = -1
     return np.sort(candidates[np.lexsort((rank, turn))[:count]])
 
 
@@ -123,7 +122,8 @@ def _cell(values: Numbers) -> Numbers:
     return np.minimum(((values - low) / max(high - low, 1e-12) * CELLS).astype(int), CELLS - 1)
 
 
-def _first_of_each(group: Numbers, order: Numbers) -> Numbers:
-    """The number of each group's member that comes first in `order`."""
-    sequence = np.lexsort((order, group))
-    return sequence[np.r_[True, np.diff(group[sequence]) != 0]]
+def _front(cost: Numbers, returns: Numbers) -> Numbers:
+    """The numbers of the episodes that earn more than every cheaper one."""
+    order = np.lexsort((-returns, cost))
+    before = np.r_[-np.inf, np.maximum.accumulate(returns[order])[:-1]]
+    return order[returns[order] > before]
