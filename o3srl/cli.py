@@ -23,6 +23,7 @@ o3srl: the policy that earns the most from a log while its cost stays within a b
   o3srl resume runs/x [--updates N]      go on from the last checkpoint, or train on to N updates
   o3srl evaluate runs/x [--episodes 20]  simulate the policies, print the table, write result.json
   o3srl evaluate runs/x --snapshots      the same for the policies on the way: learning curves
+  o3srl evaluate runs/x --render x.gif   a film of an episode
   o3srl report runs/x                    write runs/x/report.html
   o3srl collect --task BallRun --out FILE.hdf5   make a log oneself, in a simulator
   o3srl data info FILE                   what a log holds
@@ -131,6 +132,14 @@ def _evaluate(words: list[str]) -> int:
         asked.patience,
     )
     console = _output()
+    if asked.render is not None:
+        from o3srl.film.episode import film
+
+        with console.status("filming ..."):
+            filmed = film(asked.directory, question, asked.lane, asked.render)
+        cost = ", ".join(f"{one:g}" for one in filmed.cost)
+        _tell(console, f"Written: {asked.render}: {filmed.steps} steps, reward {filmed.reward:.2f}, cost {cost}")
+        return 0
     with simulating(console) as told:
         result = (evaluate_snapshots if asked.snapshots else evaluate)(asked.directory, question, told)
     console.print(table.curve_table(result) if asked.snapshots else table.result_table(result))

@@ -59,6 +59,10 @@ class EvaluateArguments:
     """processes of simulators; by default one per core"""
     patience: float = PATIENCE
     """seconds that one step or reset of a simulator may take before it counts as hanging"""
+    render: Path | None = None
+    """film the first episode, with what it earns and spends, into this .gif or .mp4 instead"""
+    lane: int = 0
+    """whose policy is filmed; lanes are counted from 0"""
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,4 @@ def _line(pen: Any, view: View, points: list[Any], color: str, width: int) -> No
 
 def _ring(pen: Any, view: View, center: Point, radius: float, color: str) -> None:
     x, y = center
-    pen.ellipse(
-        [view.at((x - radius, y + radius)), view.at((x + radius, y - radius))], outline=color, width=2 * FINER
-    )
+    pen.ellipse([view.at((x - radius, y + radius)), view.at((x + radius, y - radius))], outline=color, width=2 * FINER)

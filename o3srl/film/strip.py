@@ -27,7 +27,7 @@ KINDS = (".gif", ".mp4")
 
 
 class Account(NamedTuple):
-    """What an episode yields: reward [T] and cost [T, M] of each step; limit [M] per episode; title says whose it is."""
+    """What an episode yields: reward [T] and cost [T, M] of each step; limit [M] per episode; title: whose."""
 
     reward: Numbers
     cost: Numbers
@@ -67,11 +67,11 @@ def write(path: Path, pictures: Sequence[Any], per_second: float) -> None:
         write_whole(path, aside.read_bytes())
 
 
-def check(path: Path, overwrite: bool) -> None:
+def check(path: Path) -> None:
     """Raise unless a film can be written there; before anything is simulated."""
     if path.suffix not in KINDS:
         raise ConfigError(f"--render {path} should end in .gif or .mp4.")
-    if path.exists() and not overwrite:
+    if path.exists():
         raise ConfigError(f"{path} exists. Choose another name for --render, or remove it.")
     if not path.absolute().parent.is_dir():
         raise ConfigError(f"There is no folder {path.parent} to write {path.name} into.")
