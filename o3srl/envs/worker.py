@@ -36,6 +36,7 @@ import numpy as np
 HEADER, MARK, PICTURE = struct.Struct("<cI"), struct.Struct("<QI"), struct.Struct("<II")
 IDLE, STEP, RESET = 0, 1, 2
 GOES_ON, TERMINAL, TRUNCATED = 0, 1, 2
+FARTHER = 1.3  # a still camera stands back so that who leaves the circle stays in sight
 
 Answer = tuple[Any, float, Any, int]  # obs [n], reward, cost [M], how the episode goes on
 
@@ -172,14 +173,16 @@ def bullet_picture(bare: Any, follow: bool) -> Any:
     The sphere is meant to be transparent, which PyBullet's renderer without a window does not draw.
     """
     sphere, camera = bare.agent.violation_body_id, bare.world.camera
-    before, where = camera.cam_base_pos, bare.bc.getBasePositionAndOrientation(sphere)
+    before, where = (camera.cam_base_pos, camera.cam_dist), bare.bc.getBasePositionAndOrientation(sphere)
     if follow:
         camera.cam_base_pos = (*bare.agent.get_position()[:2], 0.0)
+    else:
+        camera.cam_dist *= FARTHER
     bare.bc.resetBasePositionAndOrientation(sphere, (0.0, 0.0, -100.0), (0.0, 0.0, 0.0, 1.0))
     try:
         return np.ascontiguousarray(bare.render(mode="rgb_array"), np.uint8)
     finally:
-        camera.cam_base_pos = before
+        camera.cam_base_pos, camera.cam_dist = before
         bare.bc.resetBasePositionAndOrientation(sphere, *where)
 
 

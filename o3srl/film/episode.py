@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +23,6 @@ SECONDS = 12.0  # about how long a film is, whatever the number of steps
 PER_SECOND = (10.0, 30.0)  # frames, at least and at most
 MOST_FRAMES = 240  # longer episodes are shown in every so-manyth step
 
-Told = Callable[[int], None]  # how many frames there are
-
 
 class Filmed(NamedTuple):
     """What the filmed episode earned [] and cost [M], in how many steps."""
@@ -35,7 +32,7 @@ class Filmed(NamedTuple):
     steps: int
 
 
-def film(directory: Path, asked: Evaluation, lane: int, out: Path, told: Told = lambda frames: None) -> Filmed:
+def film(directory: Path, asked: Evaluation, lane: int, out: Path) -> Filmed:
     """Film a lane's first episode of the evaluation that is asked for, and write it to `out`, .gif or .mp4."""
     strip.check(out)
     about = question(directory, asked)
@@ -44,27 +41,26 @@ def film(directory: Path, asked: Evaluation, lane: int, out: Path, told: Told = 
         raise ConfigError(f"--lane {lane}: {directory} has lanes 0 to {len(lanes) - 1}, as config.json lists them.")
     parameters = jax.tree.map(lambda x: x[lane : lane + 1], about.saved.parameters(asked.iterate))
     play = _drawn if about.task.suite == BUILT_IN else _seen
-    frames, reward, cost = play(about, asked, lane, parameters, told)
+    every = -(-about.saved.info.horizon // MOST_FRAMES)
+    frames, reward, cost = play(about, asked, lane, parameters, every)
     account = strip.Account(reward, cost, np.asarray(about.limits[lane]), f"{about.task.name}, seed {lanes[lane].seed}")
-    pictures = strip.with_account(frames, account)
-    kept = pictures[:: -(-len(pictures) // MOST_FRAMES)]
-    strip.write(out, [*kept, *[pictures[-1]] * 10], float(np.clip(len(kept) / SECONDS, *PER_SECOND)))
+    pictures = strip.with_account(frames, account, every)
+    strip.write(out, [*pictures, *[pictures[-1]] * 10], float(np.clip(len(pictures) / SECONDS, *PER_SECOND)))
     return Filmed(float(reward.sum()), cost.sum(axis=0), len(reward))
 
 
-def _drawn(about: Question, asked: Evaluation, lane: int, parameters: Any, told: Told) -> tuple[list[Any], Any, Any]:
+def _drawn(about: Question, asked: Evaluation, lane: int, parameters: Any, every: int) -> tuple[list[Any], Any, Any]:
     environment = make_environment(about.task.name)
     key = jax.random.fold_in(raw_key(asked.seed), 0)  # as `evaluate.rollout` numbers episodes
     own, limit = jax.tree.map(lambda x: x[0], parameters), jnp.asarray(about.limits[lane], jnp.float32)
     steps = jax.device_get(trace(key, about.saved.algorithm.policy, own, environment, limit))
     length = int(steps.alive.sum())
     obs = np.concatenate([steps.obs[:length], steps.next_obs[length - 1 : length]])
-    frames = scene.drawn(about.task.name, obs)
-    told(len(frames))
+    frames = scene.drawn(about.task.name, obs)[::every]
     return frames, steps.reward[:length], steps.cost[:length]
 
 
-def _seen(about: Question, asked: Evaluation, lane: int, parameters: Any, told: Told) -> tuple[list[Any], Any, Any]:
+def _seen(about: Question, asked: Evaluation, lane: int, parameters: Any, every: int) -> tuple[list[Any], Any, Any]:
     frames: list[Any] = []
     rewards: list[float] = []
     costs: list[Any] = []
@@ -73,8 +69,8 @@ def _seen(about: Question, asked: Evaluation, lane: int, parameters: Any, told: 
         if frames:  # the first tick is the reset
             rewards.append(float(answers.reward[0]))
             costs.append(answers.cost[0].copy())
-        frames.append(pool.picture(0))
-        told(len(frames))
+        if len(rewards) % every == 0:
+            frames.append(pool.picture(0))
 
     policy, limits = about.saved.algorithm.policy, [about.limits[lane]]
     settings = Settings(asked.seed, 1, 1, asked.patience)

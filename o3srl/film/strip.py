@@ -35,14 +35,14 @@ class Account(NamedTuple):
     title: str
 
 
-def with_account(frames: Sequence[Frame], account: Account) -> list[Any]:
-    """Return pictures of T + 1 frames, the first before any step, with what was earned and spent until each."""
+def with_account(frames: Sequence[Frame], account: Account, every: int = 1) -> list[Any]:
+    """Return pictures of frames with what was earned and spent until each: before any step, and `every` so many."""
     earned = np.concatenate([[0.0], np.cumsum(account.reward)])
     spent = np.concatenate([np.zeros((1, account.cost.shape[1])), np.cumsum(account.cost, axis=0)])
     costly = np.concatenate([[False], account.cost.sum(axis=1) > 0])
     return [
         _picture(frame, account, step, float(earned[step]), spent[step], bool(costly[step]))
-        for step, frame in enumerate(frames)
+        for step, frame in zip(range(0, len(earned), every), frames, strict=True)
     ]
 
 
