@@ -36,7 +36,7 @@ import numpy as np
 HEADER, MARK, PICTURE = struct.Struct("<cI"), struct.Struct("<QI"), struct.Struct("<II")
 IDLE, STEP, RESET = 0, 1, 2
 GOES_ON, TERMINAL, TRUNCATED = 0, 1, 2
-FARTHER = 1.3  # a still camera stands back so that who leaves the circle stays in sight
+FARTHER = 1.2  # a still camera stands back so that who leaves the circle stays in sight
 
 Answer = tuple[Any, float, Any, int]  # obs [n], reward, cost [M], how the episode goes on
 
@@ -116,11 +116,15 @@ def make(environment: str, module: str, camera: bool) -> Any:
     """Return the environment that a task's name stands for; `module` registers it, or has what makes it."""
     # Bullet-Safety-Gym's environments can always be looked at, and do not take the word.
     options = {"render_mode": "rgb_array"} if camera and module != "bullet_safety_gym" else {}
+    if camera and sys.platform == "linux" and "DISPLAY" not in os.environ:
+        os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's way to draw without a window
     if module == "safety_gymnasium":
         import_safety_gymnasium()
     else:
         importlib.import_module(module)
     if module == "safety_gymnasium" and ":" not in environment:
+        if camera and "Velocity" not in environment:
+            options["camera_name"] = "fixedfar"  # by default one sees through the robot's own eyes
         return sys.modules[module].make(environment, disable_env_checker=True, **options)
     name, colon, function = environment.partition(":")
     if colon and "-v" not in function:

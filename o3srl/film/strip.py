@@ -89,13 +89,13 @@ def _picture(frame: Frame, account: Account, step: int, earned: float, spent: Nu
     if costly:
         pen.rectangle([0, 0, picture.width - 1, picture.height - 1], outline=OVER, width=5)
     top, half = picture.height, picture.width // 2
-    pen.text((MARGIN, top + 8), f"reward {earned:,.1f}", font=_font(17), fill=INK)
+    pen.text((MARGIN, top + 8), f"reward {earned:,.1f}", font=font(17), fill=INK)
     told = f"{account.title}   step {step}"
-    pen.text((MARGIN, top + 36), told, font=_font(13), fill=MUTED)
+    pen.text((MARGIN, top + 36), told, font=font(13), fill=MUTED)
     limit = ", ".join(f"{one:g}" for one in account.limit)
     over = bool((spent > account.limit).any())
     cost = ", ".join(f"{one:g}" for one in np.round(spent, 1))
-    pen.text((half, top + 8), f"cost {cost} of {limit}", font=_font(17), fill=OVER if over else INK)
+    pen.text((half, top + 8), f"cost {cost} of {limit}", font=font(17), fill=OVER if over else INK)
     _bar(pen, (half, top + 38), picture.width - half - MARGIN, _share(spent, account.limit), over)
     return whole
 
@@ -114,7 +114,8 @@ def _bar(pen: Any, corner: tuple[int, int], width: int, share: float, over: bool
 
 
 @cache
-def _font(size: int) -> Any:
+def font(size: int) -> Any:
+    """Return the font that films are lettered in, so many pixels high."""
     # matplotlib, which draws the reports, brings a font along, so that films look the same everywhere.
     import matplotlib
 
