@@ -30,7 +30,7 @@ from o3srl.errors import SimulatorError
 __all__ = ["IDLE", "RESET", "STEP", "Answers", "Facts", "Pool"]
 
 Floats = npt.NDArray[np.float64]
-PATIENCE = 60.0  # seconds for one reset or step, or for making an environment
+PATIENCE = 60.0  # seconds for one reset or step; to start and make an environment, never less
 LOOKS = 8  # how often, while patience lasts, one looks whether a process has moved
 
 
@@ -146,7 +146,7 @@ class Pool:
         for process in self._processes:
             seeds = self.seeds[process.slots].tolist()
             process.send(b"J", json.dumps({**setup, "seeds": seeds}).encode())
-        told: dict[str, Any] = json.loads(self._gather(b"J")[0])
+        told: dict[str, Any] = json.loads(self._gather(b"J", max(self.patience, PATIENCE))[0])
         return Facts(told["obs_dim"], np.asarray(told["low"]), np.asarray(told["high"]), told["horizon"])
 
     def tick(self, todo: npt.NDArray[np.uint8], seeds: npt.NDArray[np.uint32], actions: Floats) -> Answers:
@@ -161,7 +161,7 @@ class Pool:
             np.zeros((count, self.facts.obs_dim), np.float32), np.zeros(count), np.zeros((count, self.costs)),
             np.zeros(count, np.uint8),
         )  # fmt: skip
-        for process, content in zip(self._processes, self._gather(b"T"), strict=True):
+        for process, content in zip(self._processes, self._gather(b"T", self.patience), strict=True):
             start = 0
             for whole in answers:
                 part = whole[process.slots]
@@ -175,7 +175,7 @@ class Pool:
         if not finite.all():
             self._fail(int(np.argmin(finite)), "yields numbers that are not finite")
 
-    def _gather(self, kind: bytes) -> list[bytes]:
+    def _gather(self, kind: bytes, patience: float) -> list[bytes]:
         """Return every process's next message, of this kind, or fail for one that died, complains or hangs."""
         answers: dict[int, bytes] = {}
         while len(answers) < len(self._processes):
@@ -190,7 +190,7 @@ class Pool:
                     continue
                 found = process.message()
                 if found is None:
-                    self._check_moving(process)
+                    self._check_moving(process, patience)
                 elif found[0] == kind:
                     answers[number] = found[1]
                 else:
@@ -200,20 +200,20 @@ class Pool:
                     )
         return [answers[number] for number in range(len(self._processes))]
 
-    def _check_moving(self, process: _Process) -> None:
+    def _check_moving(self, process: _Process, patience: float) -> None:
         # Reading the mark is a system call, so it is not done in every round of a quick simulator.
         now = time.monotonic()
-        if now - process.looked < self.patience / LOOKS:
+        if now - process.looked < patience / LOOKS:
             return
         process.looked = now
         operations, slot = process.where()
         if operations != process.operations:
             process.operations, process.moved = operations, now
-        elif now - process.moved >= self.patience:
+        elif now - process.moved >= patience:
             process.popen.send_signal(signal.SIGABRT)  # it writes where it hangs, and dies
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.popen.wait(timeout=2.0)
-            self._fail(slot, f"has not answered for {self.patience:g} s (--patience)", process.words())
+            self._fail(slot, f"has not answered for {patience:g} s (--patience)", process.words())
 
     def _died(self, process: _Process) -> None:
         code = process.popen.wait()

@@ -252,7 +252,8 @@ def die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, whose files have names that a simulator may mean otherwise
+    own = os.path.dirname(os.path.abspath(__file__))  # whose files have names that a simulator may mean otherwise
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != own]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     faulthandler.enable(all_threads=False)
     die_with_parent()
