@@ -162,11 +162,18 @@ def test_the_faulty_episode_is_the_one_that_is_named():
 
 def test_slow_is_not_hanging():
     """Patience is for one operation, not for all that a process has to do in a tick."""
-    with Pool(find("plant:Plant"), 1, [1] * 4, processes=1, patience=0.5) as pool:
-        process = pool._processes[0]
-        process.popen.send_signal(signal.SIGSTOP)
+    count, patience = 8, 1.5
+    with Pool(find("plant:Slow"), 1, [1] * count, processes=1, patience=patience) as pool:
+        began = time.monotonic()
+        pool.tick(np.full(count, 2, np.uint8), np.ones(count, np.uint32), np.ones((count, 2)))
+        assert time.monotonic() - began > patience
+
+
+def test_a_process_that_stands_still_is_ended_too():
+    with Pool(find("plant:Plant"), 1, [1], processes=1, patience=0.5) as pool:
+        pool._processes[0].popen.send_signal(signal.SIGSTOP)
         with pytest.raises(SimulatorError, match=r"has not answered for 0\.5 s"):
-            pool.tick(np.full(4, 2, np.uint8), np.ones(4, np.uint32), np.ones((4, 2)))
+            pool.tick(np.full(1, 2, np.uint8), np.ones(1, np.uint32), np.ones((1, 2)))
 
 
 ORPHAN = """
