@@ -57,21 +57,23 @@ class Answers(NamedTuple):
 class _Process:
     """One worker: its pipes, what it has written so far, and where it says it is."""
 
-    def __init__(self, python: str, slots: npt.NDArray[np.int64], folder: Path, number: int) -> None:
+    def __init__(self, python: str, slots: npt.NDArray[np.int64]) -> None:
         self.slots, self.received, self.operations = slots, b"", 0
         self.moved = self.looked = time.monotonic()
-        self.mark, self.log = folder / f"{number}.mark", folder / f"{number}.log"
-        self.mark.write_bytes(bytes(MARK.size))
+        # Files without a name, so that nothing is left of them, whoever is killed.
+        self.mark, self.log = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+        self.mark.write(bytes(MARK.size))
+        self.mark.flush()
         single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        with self.log.open("wb") as log:
-            self.popen = subprocess.Popen(
-                [python, str(Path(__file__).with_name("worker.py")), str(self.mark)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env={**os.environ, **single},
-            )  # fmt: skip
+        self.popen = subprocess.Popen(
+            [python, str(Path(__file__).with_name("worker.py")), str(self.mark.fileno())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, pass_fds=[self.mark.fileno()],
+            env={**os.environ, **single},
+        )  # fmt: skip
 
     def where(self) -> tuple[int, int]:
         """Return (operations begun, the slot of the last)."""
-        operations, slot = MARK.unpack(self.mark.read_bytes())
+        operations, slot = MARK.unpack(os.pread(self.mark.fileno(), MARK.size, 0))
         return operations, int(self.slots[slot])
 
     def send(self, kind: bytes, content: bytes) -> None:
@@ -95,7 +97,19 @@ class _Process:
 
     def words(self) -> str:
         """Return what the process wrote where errors go."""
-        return self.log.read_text(errors="replace").strip()
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace").strip()
+
+    def end(self, seconds: float) -> None:
+        """Wait for the process, whose pipe is closed, to go; kill it if it does not."""
+        try:
+            self.popen.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+        for stream in (self.popen.stdout, self.mark, self.log):
+            if stream is not None:
+                stream.close()
 
 
 class Pool:
@@ -112,13 +126,12 @@ class Pool:
         self.seeds = np.asarray(seeds, np.uint32)
         count = min(len(seeds), processes or cores())
         python = interpreter(task)
-        self._folder = tempfile.TemporaryDirectory(prefix="o3srl-simulators-")
         self._selector = selectors.DefaultSelector()
         self._processes: list[_Process] = []
         try:
             for number in range(count):
                 own = np.arange(number, len(seeds), count)
-                self._processes.append(_Process(python, own, Path(self._folder.name), number))
+                self._processes.append(_Process(python, own))
                 self._selector.register(self._stream(number), selectors.EVENT_READ, self._processes[-1])
             self.facts = self._set_up()
         except BaseException:
@@ -237,15 +250,8 @@ class Pool:
                     process.popen.stdin.close()
         deadline = time.monotonic() + 1.0
         for process in self._processes:
-            try:
-                process.popen.wait(timeout=max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.popen.kill()
-                process.popen.wait()
-            if process.popen.stdout:
-                process.popen.stdout.close()
+            process.end(max(0.0, deadline - time.monotonic()))
         self._selector.close()
-        self._folder.cleanup()
 
 
 def cores() -> int:
