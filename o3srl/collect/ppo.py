@@ -28,7 +28,7 @@ from o3srl.losses import descend, gaussian_log_likelihood
 from o3srl.nets import Layers
 from o3srl.types import Metrics, Play, Policy, State, Step, Value
 
-SLACK = 10.0  # added to the limit where the violation is measured in units of it, so that limit 0 has one
+UNIT = 0.1  # of an episode's steps: the costs that a violation is measured in
 RARE = 0.05  # least standard deviation that a cost advantage is divided by: a cost that hardly occurs counts little
 LEAST_RATE = 0.1  # of the learning rate, at the end
 FURTHEST = 10.0  # standard deviations from the mean, beyond which observations are cut off
@@ -214,7 +214,7 @@ def _answer(state: State, seen: Trace, limit: Array) -> tuple[State, Array, Metr
     controller = _controller(limit.shape[0])
     cost = jnp.mean(jnp.sum(seen.cost, axis=1), axis=0)
     bounded = jnp.isfinite(limit)
-    violation = jnp.where(bounded, (cost - limit) / (jnp.where(bounded, limit, 0.0) + SLACK), -1.0)
+    violation = jnp.where(bounded, (cost - limit) / (UNIT * seen.reward.shape[1]), -1.0)
     nothing = jnp.float32(0.0)
     play = Play(violation, violation, nothing, nothing)  # which the controller does not read
     state = controller.update(state, play, Value(nothing, violation))
