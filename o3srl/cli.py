@@ -15,6 +15,8 @@ from o3srl.errors import ConfigError, O3SRLError, did_you_mean
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from o3srl.types import Data
+
 OVERVIEW = """\
 o3srl: the policy that earns the most from a log while its cost stays within a budget
 
@@ -24,9 +26,10 @@ o3srl: the policy that earns the most from a log while its cost stays within a b
   o3srl evaluate runs/x [--episodes 20]  simulate the policies, print the table, write result.json
   o3srl evaluate runs/x --snapshots      the same for the policies on the way: learning curves
   o3srl report runs/x                    write runs/x/report.html
-  o3srl data info FILE                   what a log holds
+  o3srl data get TASK                    fetch DSRL's log of a task; then: o3srl train --task TASK
+  o3srl data info FILE [--picture X.png] what a log holds, and every episode's reward over its cost
   o3srl data check FILE                  whether a log can be trained on, and what is odd about it
-  o3srl tasks                            the tasks, their simulators, and what installs these
+  o3srl tasks                            the tasks, their simulators and logs, and how to get them
 
 Each command explains itself: o3srl train --help. With --debug, an error shows its traceback.
 """
@@ -147,25 +150,86 @@ def _report(words: list[str]) -> int:
 
 
 def _data(words: list[str]) -> int:
-    usage = "Usage: o3srl data info FILE | o3srl data check FILE"
+    usage = "Usage: o3srl data get TASK | o3srl data info LOG | o3srl data check LOG (each with --help)"
     if not words or words[0] in ("-h", "--help"):
         print(usage)
         return 0
-    if len(words) != 2 or words[0] not in ("info", "check"):
+    parts: Mapping[str, Callable[[list[str]], int]] = {
+        "get": _data_get, "info": _data_info, "check": _data_check,
+    }  # fmt: skip
+    if words[0] not in parts:
         raise ConfigError(usage)
-    from o3srl.data import describe, load, render
+    return parts[words[0]](words[1:])
+
+
+def _data_get(words: list[str]) -> int:
+    from o3srl.experiment.arguments import DataGetArguments, parse
+
+    asked = parse(DataGetArguments, words, "o3srl data get")
+    from o3srl.data import dsrl
+    from o3srl.envs import tasks
+
+    task = tasks.find(asked.task)
+    if asked.out is not None:
+        dsrl.refuse_target(asked.out)
+    file, data, odd = dsrl.get(task)
+    if asked.out is not None:
+        dsrl.copy(file, asked.out)
+    for sentence in odd:
+        _tell(_output(), sentence, "[yellow]odd:[/] ")
+    held = f"{len(data.episodes.start):,} episodes, {len(data.table):,} rows"
+    where = "" if asked.out is None else f" --data {asked.out}"
+    _tell(_output(), f"{task.name}: {held}, checked: {asked.out or file}")
+    _tell(_output(), f"Next: o3srl train --task {task.name}{where} --limit 5 --out runs/{task.name}")
+    return 0
+
+
+def _data_info(words: list[str]) -> int:
+    from o3srl.experiment.arguments import DataInfoArguments, parse
+
+    asked = parse(DataInfoArguments, words, "o3srl data info")
+    from o3srl.data import describe, render
+
+    if asked.picture is not None:
+        from o3srl.experiment.picture import refuse_picture
+
+        refuse_picture(asked.picture)
+    data = _log(asked.log)
+    print(render(describe(data, asked.limits)))
+    if asked.picture is not None:
+        import numpy as np
+
+        from o3srl.experiment.picture import write_scatter
+
+        returns, costs = (np.asarray(part, np.float64) for part in data.episodes[2:])
+        title = f"{data.info.task or Path(asked.log).name}: {len(returns):,} logged episodes"
+        write_scatter(asked.picture, title, returns, costs, asked.limits)
+        _tell(_output(), f"Written: {asked.picture}")
+    return 0
+
+
+def _data_check(words: list[str]) -> int:
+    from o3srl.experiment.arguments import DataCheckArguments, parse
+
+    asked = parse(DataCheckArguments, words, "o3srl data check")
+    data = _log(asked.log)
+    for finding in data.info.findings:
+        _tell(_output(), finding, "[yellow]odd:[/] ")
+    held = f"{len(data.episodes.start):,} episodes, {len(data.usable):,} usable rows"
+    print(f"{asked.log} can be trained on: {held}.")
+    return 0
+
+
+def _log(name: str) -> Data:
+    """Return the log of a file, or of a task by its name; what is odd about it is the caller's to tell."""
+    from o3srl.data import load
+    from o3srl.envs.tasks import TASKS
+    from o3srl.experiment.config import RunConfig
+    from o3srl.experiment.run import load_data
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        data = load(words[1])
-    facts = describe(data)
-    if words[0] == "info":
-        print(render(facts))
-        return 0
-    for finding in data.info.findings:
-        _tell(_output(), finding, "[yellow]odd:[/] ")
-    print(f"{words[1]} can be trained on: {facts['episodes']:,} episodes, {facts['usable_rows']:,} usable rows.")
-    return 0
+        return load_data(RunConfig(task=name)) if name in TASKS and not Path(name).exists() else load(name)
 
 
 def _tasks(words: list[str]) -> int:
@@ -181,6 +245,7 @@ def _tasks(words: list[str]) -> int:
         console.print(table)
         if note:
             _tell(console, f"{note}\n")
+    _tell(console, "The log of a task that has none here: o3srl data get TASK fetches DSRL's.")
     _tell(console, "Your own Gymnasium environment, with the cost in its info: --task MyTask-v0 or my_module:make.")
     _tell(
         console, "Returns are the extremes of the task's log (DSRL's in simulators): 0 and 1 of the normalized reward."

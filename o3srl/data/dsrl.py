@@ -69,10 +69,12 @@ def get(task: Task) -> Fetched:
             warnings.simplefilter("ignore", DataWarning)  # `o3srl data check` and training say what is in the data
             data = load(file, task=task.name, horizon=task.sizes.horizon if task.sizes else None)
     except DataError as error:
+        if isinstance(error.__context__, MemoryError):  # then it is this machine that will not do
+            raise
         _discard(file)
         raise DownloadError(
-            f"DSRL's log of {task.name} did not pass the checks and was removed from the cache: {error} Run the command "
-            "again to fetch it anew; if it fails again, the copy there is damaged: name another in HF_ENDPOINT."
+            f"DSRL's log of {task.name} did not pass the checks and was removed from the cache: {error} Run the "
+            "command again to fetch it anew; if it fails again, the copy there is damaged: name a mirror (HF_ENDPOINT)."
         ) from error
     check_fits(data.info, task)
     return Fetched(file, data, tuple(_odd(log, data)))
@@ -180,8 +182,8 @@ def _explained(log: Log, error: Exception) -> str:
     status = getattr(answer, "status_code", None)
     if is_offline_mode():
         return (
-            f"{log.file} is not in the cache ({cache}), and HF_HUB_OFFLINE forbids to fetch it. Unset that variable, or "
-            "copy the cache of a machine that has the file."
+            f"{log.file} is not in the cache ({cache}), and HF_HUB_OFFLINE forbids to fetch it. Unset that variable, "
+            "or copy the cache of a machine that has the file."
         )
     full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
     if full or "No space left" in str(cause):  # the second is how the faster of its transfers says it
@@ -191,14 +193,14 @@ def _explained(log: Log, error: Exception) -> str:
         )
     if isinstance(cause, OSError) and cause.filename is not None:
         return (
-            f"{log.file} cannot be kept in the cache: {cause.strerror} ({cause.filename}). Let HF_HOME name a folder that "
-            "can be written to."
+            f"{log.file} cannot be kept in the cache: {cause.strerror} ({cause.filename}). Let HF_HOME name a folder "
+            "that can be written to."
         )
     if status in (401, 403) or isinstance(error, errors.GatedRepoError):
         return (
-            f"{_place()} refuses {log.file} (HTTP {status}). If HF_TOKEN is set or you are logged in, that token may be "
-            "wrong or too old: unset it, or log in anew with `hf auth login`. The Hub also answers so where there is "
-            "no such dataset any more: then name a mirror (HF_ENDPOINT), or a file of your own (--data FILE)."
+            f"{_place()} refuses {log.file} (HTTP {status}). If HF_TOKEN is set or you are logged in, that token may "
+            "be wrong or too old: unset it, or log in anew with `hf auth login`. The Hub also answers so where there "
+            "is no such dataset any more: then name a mirror (HF_ENDPOINT), or a file got elsewhere (--data FILE)."
         )
     if status == 404:
         return (
@@ -207,9 +209,9 @@ def _explained(log: Log, error: Exception) -> str:
         )
     said = (str(cause).strip().splitlines() or [""])[0].rstrip(".")
     return (
-        f"{log.file} could not be fetched from {_place()}: {said:.200} ({type(cause).__name__}). Check the connection and "
-        "run the command again; where the Hub cannot be reached, name a mirror (HF_ENDPOINT=https://...), or a file got "
-        "elsewhere (--data FILE)."
+        f"{log.file} could not be fetched from {_place()}: {said:.200} ({type(cause).__name__}). Check the connection "
+        "and run the command again; where the Hub cannot be reached, name a mirror (HF_ENDPOINT=https://...), or a "
+        "file got elsewhere (--data FILE)."
     )
 
 

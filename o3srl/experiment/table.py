@@ -11,8 +11,9 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from o3srl.data import dsrl
 from o3srl.envs import interpreters
-from o3srl.envs.tasks import SUITES, TASKS
+from o3srl.envs.tasks import BUILT_IN, SUITES, TASKS
 
 SAFE, UNSAFE = "bold", "grey50"
 
@@ -72,11 +73,12 @@ def task_tables() -> list[tuple[Table, str]]:
         there = not module or interpreters.find(module) is not None
         state = "" if not module else ": its simulator is here" if there else ": [yellow]its simulator is missing[/]"
         table = Table(title=f"{title}{state}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        for name in ("task", "obs", "action", "costs", "steps", "least return", "greatest"):
+        for name in ("task", "obs", "action", "costs", "steps", "least\nreturn", "greatest\nreturn", "log"):
             table.add_column(name, justify="left" if name == "task" else "right", no_wrap=name == "task")
         for task in listed:
             returns = [f"{value:,.2f}" for value in task.constants or ()]
-            table.add_row(task.name, *(str(size) for size in task.sizes or ()), *returns)
+            logged = "here" if suite == BUILT_IN or dsrl.cached(task) else "-"
+            table.add_row(task.name, *(str(size) for size in task.sizes or ()), *returns, logged)
         tables.append((table, "" if there else f"To install it: {interpreters.remedy(suite)}"))
     return tables
 
