@@ -1,6 +1,6 @@
 """What the built-in tasks promise, measured: `python benchmarks/toy_tasks.py [--plot FILE.png] [--seeds N]`.
 
-Per task: the extremes of its log (the constants of `envs/score.py`), its best episodes within the limit, its best
+Per task: the extremes of its log (the constants of `envs/tasks.py`), its best episodes within the limit, its best
 controller within the limit, and what TD3+BC learns from it blind to cost, at a fixed multiplier, and in the game.
 A task is fit for use when the blind learner spends at least three times the limit on run and circle, a controller
 within the limit earns at least 60 % of what the blind learner does, and the game keeps the limit with at least 80 %

@@ -3,7 +3,9 @@
 Each lane has a few environments, each of which plays every so-manyth of the lane's episodes, one after the other. In
 every step one call of the policy acts in all environments of all lanes. An episode's luck is a function of the seed
 and of its number: the environment's through the seed that it is reset with, the policy's through a key. Lanes
-therefore meet the same episodes, and no number depends on how many processes there are.
+therefore meet the same episodes, and no number depends on how many processes there are. The number of environments is
+part of what makes the numbers where a reset does not undo everything: in Bullet-Safety-Gym joints go on turning and
+contacts stay, so that an episode feels the one before it. DSRL's protocol has one environment.
 """
 
 from __future__ import annotations

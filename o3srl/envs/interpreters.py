@@ -75,8 +75,8 @@ def command() -> str:
 def remedy(suite: str) -> str:
     """Return what brings a suite's simulator."""
     simple = "pip install 'o3srl[bullet]'; or, " if suite == BULLET and sys.version_info < (3, 12) else ""
-    both = "for both simulators, whatever Python o3srl runs on, `make simulators` in o3srl's repository, or here:"
-    return f"{simple}{both} {command()}"
+    both = "for both simulators, whatever Python o3srl runs on, `make simulators` in o3srl's repository, or with uv"
+    return f"{simple}{both} (pip install uv): {command()}"
 
 
 def missing(task: Task) -> str:

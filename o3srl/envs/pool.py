@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from o3srl.envs.interpreters import interpreter
-from o3srl.envs.tasks import BULLET, Task, module
+from o3srl.envs.tasks import Task, module
 from o3srl.envs.worker import HEADER, IDLE, MARK, RESET, STEP
 from o3srl.errors import SimulatorError
 
@@ -141,7 +141,6 @@ class Pool:
             "environment": self.task.environment,
             "module": module(self.task),
             "costs": self.costs,
-            "warm": self.task.suite == BULLET,
             "path": [os.getcwd()],
         }
         for process in self._processes:

@@ -35,7 +35,6 @@ import numpy as np
 HEADER, MARK = struct.Struct("<cI"), struct.Struct("<QI")
 IDLE, STEP, RESET = 0, 1, 2
 GOES_ON, TERMINAL, TRUNCATED = 0, 1, 2
-WARM_UP = 10  # steps
 
 Answer = tuple[Any, float, Any, int]  # obs [n], reward, cost [M], how the episode goes on
 
@@ -61,10 +60,8 @@ class Slot:
         self.take_over()
         np.random.seed(seed)  # noqa: NPY002 (the simulator's own choice of generator)
         self.env = make(setup["environment"], setup["module"])
-        self.low, self.high = box(self.env.action_space)
+        self.entries = len(box(self.env.action_space)[0])
         self.width = vector(self.env.observation_space)
-        if setup["warm"]:
-            warm_up(self.env, seed, np.clip(np.zeros_like(self.low), self.low, self.high))
 
     def take_over(self) -> None:
         """Put this slot's generators in the place of the shared ones."""
@@ -153,19 +150,6 @@ def import_safety_gymnasium() -> None:
         dataclasses.dataclass = genuine
 
 
-def warm_up(env: Any, seed: int, action: Any) -> None:
-    """Run a new environment of Bullet-Safety-Gym for a moment.
-
-    Its resets put bodies back, but leave joints turning as the episode before did, and the rotors of a drone can be
-    seen in the first observation. In a new environment they stand still, as in no logged episode but the first.
-    """
-    env.reset(seed=seed)
-    for _ in range(WARM_UP):
-        _, _, terminal, truncated, _ = env.step(action)
-        if terminal or truncated:
-            break
-
-
 def box(space: Any) -> tuple[Any, Any]:
     """Return the bounds of a box of actions."""
     low, high = getattr(space, "low", None), getattr(space, "high", None)
@@ -237,7 +221,7 @@ class Worker:
 
     def act(self, content: bytes) -> bytes:
         """Do what is to be done in each slot; return what came of it."""
-        count, entries = len(self.slots), len(self.slots[0].low)
+        count, entries = len(self.slots), self.slots[0].entries
         todo = np.frombuffer(content, np.uint8, count)
         seeds = np.frombuffer(content, np.uint32, count, count)
         actions = np.frombuffer(content, np.float64, count * entries, 5 * count).reshape(count, entries)
