@@ -223,13 +223,14 @@ def _data_check(words: list[str]) -> int:
 def _log(name: str) -> Data:
     """Return the log of a file, or of a task by its name; what is odd about it is the caller's to tell."""
     from o3srl.data import load
-    from o3srl.envs.tasks import TASKS
     from o3srl.experiment.config import RunConfig
     from o3srl.experiment.run import load_data
 
+    path = Path(name)
+    word = not path.exists() and not path.suffix and len(path.parts) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return load_data(RunConfig(task=name)) if name in TASKS and not Path(name).exists() else load(name)
+        return load_data(RunConfig(task=name)) if word else load(name)
 
 
 def _tasks(words: list[str]) -> int:

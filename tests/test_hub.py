@@ -310,9 +310,13 @@ def test_training_without_a_log_says_how_to_come_by_one(hub, tmp_path, capsys):
 
 
 def test_every_dsrl_task_has_a_file_of_its_own():
+    from huggingface_hub import hf_hub_url
+
     logs = {task.name: task.log for task in TASKS.values() if task.log}
     assert {task.name for task in TASKS.values() if task.suite != tasks.BUILT_IN} == set(logs)
     assert len({log.file for log in logs.values()}) == len(logs) == 29
+    url = hf_hub_url(dsrl.REPOSITORY, logs["BallRun"].file, repo_type="dataset", endpoint="https://huggingface.co")
+    assert url == "https://huggingface.co/datasets/YYY-45/DSRL/resolve/main/SafetyBallRun-v0-80-940.hdf5"  # DSRL's own
     assert logs["BallRun"].file == "SafetyBallRun-v0-80-940.hdf5"
     assert logs["PointCircle2"].file == "SafetyPointCircle2Gymnasium-v0-300-895.hdf5"
     assert logs["AntVelocity"].file == "SafetyAntVelocityGymnasium-v1-250-2249.hdf5"

@@ -85,6 +85,8 @@ def test_info_tells_the_numbers(file, capsys):
     assert "can be trained on: 12 episodes, 1,146 usable rows" in told
     assert main(["data", "info", "toy-run"]) == 0
     assert "600, " in capsys.readouterr().out
+    assert main(["data", "info", "toy-rum"]) == 2
+    assert "did you mean toy-run?" in capsys.readouterr().err
 
 
 def test_a_run_carries_the_counts(file, tmp_path):
