@@ -5,6 +5,7 @@ It draws from the generators that a process shares, at reset and in every step, 
 
 import os
 import random
+import time
 
 import numpy as np
 
@@ -103,6 +104,12 @@ class Chatty(Plant):
     def reset(self, *, seed=None, options=None):
         print("Loading ...")
         os.write(1, b"... from C\n")
+        return super().reset(seed=seed)
+
+
+class Slow(Plant):
+    def reset(self, *, seed=None, options=None):
+        time.sleep(0.3)
         return super().reset(seed=seed)
 
 

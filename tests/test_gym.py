@@ -125,7 +125,7 @@ FAULTS = {
     "plant:crashing": ["died by SIGABRT", "in step"],
     "plant:leaving": ["died with exit code 3", "out of fuel"],
     "plant:complaining": ["ValueError: the valve is stuck"],
-    "plant:hanging": ["has not answered for 1 s", "in hang"],
+    "plant:hanging": ["has not answered for 2 s", "in hang"],
     "plant:Silent": ['info["cost"]'],
     "plant:Two": ["2 cost(s), but the log has 1"],
     "plant:Old": ["(obs, info)"],
@@ -140,8 +140,8 @@ FAULTS = {
 def test_a_fault_is_told_with_task_and_seed_at_once(task):
     began = time.monotonic()
     with pytest.raises(SimulatorError) as error:
-        play(task, patience=1.0, processes=2)
-    assert time.monotonic() - began < 15.0
+        play(task, patience=2.0 if task == "plant:hanging" else 20.0, processes=2)
+    assert time.monotonic() - began < 20.0
     said = str(error.value)
     assert "\n" not in said
     for part in (f"The simulator of {task} ", *FAULTS[task]):
@@ -162,11 +162,18 @@ def test_the_faulty_episode_is_the_one_that_is_named():
 
 def test_slow_is_not_hanging():
     """Patience is for one operation, not for all that a process has to do in a tick."""
-    with Pool(find("plant:Plant"), 1, [1] * 4, processes=1, patience=0.5) as pool:
-        process = pool._processes[0]
-        process.popen.send_signal(signal.SIGSTOP)
+    count, patience = 8, 1.5
+    with Pool(find("plant:Slow"), 1, [1] * count, processes=1, patience=patience) as pool:
+        began = time.monotonic()
+        pool.tick(np.full(count, 2, np.uint8), np.ones(count, np.uint32), np.ones((count, 2)))
+        assert time.monotonic() - began > patience
+
+
+def test_a_process_that_stands_still_is_ended_too():
+    with Pool(find("plant:Plant"), 1, [1], processes=1, patience=0.5) as pool:
+        pool._processes[0].popen.send_signal(signal.SIGSTOP)
         with pytest.raises(SimulatorError, match=r"has not answered for 0\.5 s"):
-            pool.tick(np.full(4, 2, np.uint8), np.ones(4, np.uint32), np.ones((4, 2)))
+            pool.tick(np.full(1, 2, np.uint8), np.ones(1, np.uint32), np.ones((1, 2)))
 
 
 ORPHAN = """

@@ -226,6 +226,8 @@ def test_table_holds_the_results(evaluated: tuple[Path, dict[str, Any]]) -> None
     for row, setting in zip([row for row in rows if row[1] == "mean"], result["settings"], strict=True):
         for text, name in zip(row[5:7], ("normalized_reward", "normalized_cost"), strict=True):
             assert text == f"{setting['mean'][name]:.2f} ± {setting['std'][name]:.2f}"
+    over = sum(setting["mean"]["normalized_cost"] > 1 for setting in result["settings"])
+    assert (directory / "report.html").read_text().count('<tr class="mean unsafe">') == over
 
 
 def test_equal_files_give_equal_bytes(evaluated: tuple[Path, dict[str, Any]]) -> None:

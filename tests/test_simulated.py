@@ -12,6 +12,7 @@ from o3srl.errors import RunError
 from o3srl.experiment import evaluation
 from o3srl.experiment.evaluation import Evaluation, evaluate
 from o3srl.experiment.report import write_report
+from o3srl.experiment.table import curve_table, result_table
 from tests import plant
 from tests.conftest import walk
 from tests.test_gym import HERE
@@ -106,6 +107,16 @@ def test_snapshots_become_learning_curves_and_are_not_evaluated_twice(run, capsy
     assert read(run / "curve.json")["points"] != curve["points"]
 
 
+@pytest.mark.parametrize(("cost", "style"), [(0.99, "bold"), (1.0, "bold"), (1.01, "grey50")])
+def test_means_are_bold_where_safe_and_grey_where_not(run, cost, style):
+    result = evaluate(run, Evaluation(episodes=1))
+    for setting in result["settings"]:
+        setting["mean"]["normalized_cost"] = cost
+    rows = result_table(result).rows
+    assert [row.style for row in rows][2::3] == [style] * 2
+    assert [row.style for row in curve_table({**result, "points": [result]}).rows] == [style] * 2
+
+
 def test_the_report_shows_learning_curves(run):
     assert main(["evaluate", str(run), "--snapshots", "--episodes", "3"]) == 0
     text = write_report(run).read_text()
@@ -126,7 +137,7 @@ def test_faults_leave_the_last_result_as_it_was(run, capsys):
     assert main(["evaluate", str(run), "--episodes", "2"]) == 0
     before = (run / "result.json").read_bytes()
     for words, said in (
-        (["--task", "plant:hanging", "--patience", "0.5"], "has not answered for 0.5 s"),
+        (["--task", "plant:hanging", "--patience", "2"], "has not answered for 2 s"),
         (["--task", "plant:absent"], "no function 'absent'"),
         (["--task", "nowhere:make"], "nowhere.py"),
         (["--task", "BalRun"], "did you mean BallRun"),

@@ -153,8 +153,8 @@ class _Actor:
 
     def act(self, board: _Board, answers: Answers) -> npt.NDArray[np.float32]:
         """Return actions [S, m] in the unit box, on what the last tick brought."""
-        obs, reward, cost = (jnp.asarray(part, jnp.float32) for part in answers[:3])
-        steps = Step(obs.reshape(*self.shape, -1), reward.reshape(self.shape), cost.reshape(*self.shape, -1))
+        parts: Any = (part.astype(np.float32).reshape(*self.shape, *part.shape[1:]) for part in answers[:3])
+        steps = Step(*parts)
         number, at = (x.astype(np.int32).reshape(self.shape) for x in (board.episode, board.steps))
         action, self.memory = _act(self.policy, self.key, self.parameters, self.limits, self.memory, steps, number, at)
         return np.asarray(action).reshape(len(board.lane), -1)

@@ -30,7 +30,7 @@ from o3srl.errors import SimulatorError
 __all__ = ["IDLE", "RESET", "STEP", "Answers", "Facts", "Pool"]
 
 Floats = npt.NDArray[np.float64]
-PATIENCE = 60.0  # seconds for one reset or step, or for making an environment
+PATIENCE = 60.0  # seconds for one reset or step; to start and make an environment, never less
 LOOKS = 8  # how often, while patience lasts, one looks whether a process has moved
 
 
@@ -57,21 +57,23 @@ class Answers(NamedTuple):
 class _Process:
     """One worker: its pipes, what it has written so far, and where it says it is."""
 
-    def __init__(self, python: str, slots: npt.NDArray[np.int64], folder: Path, number: int) -> None:
+    def __init__(self, python: str, slots: npt.NDArray[np.int64]) -> None:
         self.slots, self.received, self.operations = slots, b"", 0
         self.moved = self.looked = time.monotonic()
-        self.mark, self.log = folder / f"{number}.mark", folder / f"{number}.log"
-        self.mark.write_bytes(bytes(MARK.size))
+        # Files without a name, so that nothing is left of them, whoever is killed.
+        self.mark, self.log = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+        self.mark.write(bytes(MARK.size))
+        self.mark.flush()
         single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        with self.log.open("wb") as log:
-            self.popen = subprocess.Popen(
-                [python, str(Path(__file__).with_name("worker.py")), str(self.mark)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env={**os.environ, **single},
-            )  # fmt: skip
+        self.popen = subprocess.Popen(
+            [python, str(Path(__file__).with_name("worker.py")), str(self.mark.fileno())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, pass_fds=[self.mark.fileno()],
+            env={**os.environ, **single},
+        )  # fmt: skip
 
     def where(self) -> tuple[int, int]:
         """Return (operations begun, the slot of the last)."""
-        operations, slot = MARK.unpack(self.mark.read_bytes())
+        operations, slot = MARK.unpack(os.pread(self.mark.fileno(), MARK.size, 0))
         return operations, int(self.slots[slot])
 
     def send(self, kind: bytes, content: bytes) -> None:
@@ -95,7 +97,19 @@ class _Process:
 
     def words(self) -> str:
         """Return what the process wrote where errors go."""
-        return self.log.read_text(errors="replace").strip()
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace").strip()
+
+    def end(self, seconds: float) -> None:
+        """Wait for the process, whose pipe is closed, to go; kill it if it does not."""
+        try:
+            self.popen.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+        for stream in (self.popen.stdout, self.mark, self.log):
+            if stream is not None:
+                stream.close()
 
 
 class Pool:
@@ -112,13 +126,12 @@ class Pool:
         self.seeds = np.asarray(seeds, np.uint32)
         count = min(len(seeds), processes or cores())
         python = interpreter(task)
-        self._folder = tempfile.TemporaryDirectory(prefix="o3srl-simulators-")
         self._selector = selectors.DefaultSelector()
         self._processes: list[_Process] = []
         try:
             for number in range(count):
                 own = np.arange(number, len(seeds), count)
-                self._processes.append(_Process(python, own, Path(self._folder.name), number))
+                self._processes.append(_Process(python, own))
                 self._selector.register(self._stream(number), selectors.EVENT_READ, self._processes[-1])
             self.facts = self._set_up()
         except BaseException:
@@ -146,7 +159,7 @@ class Pool:
         for process in self._processes:
             seeds = self.seeds[process.slots].tolist()
             process.send(b"J", json.dumps({**setup, "seeds": seeds}).encode())
-        told: dict[str, Any] = json.loads(self._gather(b"J")[0])
+        told: dict[str, Any] = json.loads(self._gather(b"J", max(self.patience, PATIENCE))[0])
         return Facts(told["obs_dim"], np.asarray(told["low"]), np.asarray(told["high"]), told["horizon"])
 
     def tick(self, todo: npt.NDArray[np.uint8], seeds: npt.NDArray[np.uint32], actions: Floats) -> Answers:
@@ -161,7 +174,7 @@ class Pool:
             np.zeros((count, self.facts.obs_dim), np.float32), np.zeros(count), np.zeros((count, self.costs)),
             np.zeros(count, np.uint8),
         )  # fmt: skip
-        for process, content in zip(self._processes, self._gather(b"T"), strict=True):
+        for process, content in zip(self._processes, self._gather(b"T", self.patience), strict=True):
             start = 0
             for whole in answers:
                 part = whole[process.slots]
@@ -175,7 +188,7 @@ class Pool:
         if not finite.all():
             self._fail(int(np.argmin(finite)), "yields numbers that are not finite")
 
-    def _gather(self, kind: bytes) -> list[bytes]:
+    def _gather(self, kind: bytes, patience: float) -> list[bytes]:
         """Return every process's next message, of this kind, or fail for one that died, complains or hangs."""
         answers: dict[int, bytes] = {}
         while len(answers) < len(self._processes):
@@ -190,7 +203,7 @@ class Pool:
                     continue
                 found = process.message()
                 if found is None:
-                    self._check_moving(process)
+                    self._check_moving(process, patience)
                 elif found[0] == kind:
                     answers[number] = found[1]
                 else:
@@ -200,20 +213,20 @@ class Pool:
                     )
         return [answers[number] for number in range(len(self._processes))]
 
-    def _check_moving(self, process: _Process) -> None:
+    def _check_moving(self, process: _Process, patience: float) -> None:
         # Reading the mark is a system call, so it is not done in every round of a quick simulator.
         now = time.monotonic()
-        if now - process.looked < self.patience / LOOKS:
+        if now - process.looked < patience / LOOKS:
             return
         process.looked = now
         operations, slot = process.where()
         if operations != process.operations:
             process.operations, process.moved = operations, now
-        elif now - process.moved >= self.patience:
+        elif now - process.moved >= patience:
             process.popen.send_signal(signal.SIGABRT)  # it writes where it hangs, and dies
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.popen.wait(timeout=2.0)
-            self._fail(slot, f"has not answered for {self.patience:g} s (--patience)", process.words())
+            self._fail(slot, f"has not answered for {patience:g} s (--patience)", process.words())
 
     def _died(self, process: _Process) -> None:
         code = process.popen.wait()
@@ -237,15 +250,8 @@ class Pool:
                     process.popen.stdin.close()
         deadline = time.monotonic() + 1.0
         for process in self._processes:
-            try:
-                process.popen.wait(timeout=max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.popen.kill()
-                process.popen.wait()
-            if process.popen.stdout:
-                process.popen.stdout.close()
+            process.end(max(0.0, deadline - time.monotonic()))
         self._selector.close()
-        self._folder.cleanup()
 
 
 def cores() -> int:

@@ -7,8 +7,8 @@ A message is a letter, the length of what follows (uint32), and that. A *slot* i
 numbers; S slots are made once (`J`, JSON in, JSON out) and then act together (`T`): in come, per slot, what to do
 (uint8: 0 nothing, 1 step, 2 reset), a seed (uint32) and an action (float64 [m]); out go obs (float32 [n]), reward
 (float64), cost (float64 [M]) and how the episode goes on (uint8: 0 does, 1 terminal, 2 truncated), one field after the
-other for all slots. `E` is an error instead, as JSON. MARK is a file of two numbers: how many operations were begun,
-and in which slot the last; if this process dies or hangs they say where.
+other for all slots. `E` is an error instead, as JSON. MARK is the descriptor of a file of two numbers: how many
+operations were begun, and in which slot the last; if this process dies or hangs they say where.
 """
 
 from __future__ import annotations
@@ -180,8 +180,7 @@ class Worker:
         # A simulator may print: what it prints goes where errors go, and the pipe out is ours alone.
         self.outward = os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
-        with open(mark, "r+b") as file:
-            self.mark = mmap.mmap(file.fileno(), MARK.size)
+        self.mark = mmap.mmap(int(mark), MARK.size)
         self.operations, self.slot = 0, 0
         self.slots: list[Slot] = []
 
@@ -252,7 +251,8 @@ def die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, whose files have names that a simulator may mean otherwise
+    own = os.path.dirname(os.path.abspath(__file__))  # whose files have names that a simulator may mean otherwise
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != own]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     faulthandler.enable(all_threads=False)
     die_with_parent()

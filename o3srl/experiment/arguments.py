@@ -105,7 +105,7 @@ class DataCheckArguments:
 
 def parse(kind: type[Parsed], words: Sequence[str], command: str) -> Parsed:
     """Return the arguments of a command; wrong words end the program with code 2 and say what is right."""
-    return tyro.cli(kind, args=words, prog=command)
+    return tyro.cli(kind, args=words, prog=command, config=(tyro.conf.FlagCreatePairsOff,))
 
 
 def parse_train(words: Sequence[str]) -> Plan:

@@ -153,7 +153,7 @@ class RunConfig:
     """What is trained on what, for how long, and where the result goes."""
 
     task: str | None = None
-    """a task: its own data unless --data is given, and its simulator for `evaluate`"""
+    """a task (`o3srl tasks`, or your own: MyTask-v0, my_module:make), for its simulator, and its log if built in"""
     data: str | None = None
     """a log: DSRL-format .hdf5, or .npz with the same names"""
     out: str = ""
