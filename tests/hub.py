@@ -85,18 +85,20 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             self._note()
-            known = {hashlib.sha256(content).hexdigest(): content for content in hub.files.values()}
-            content = known.get(self.path.rpartition("/")[2])
-            if content is None:
+            known = {hashlib.sha256(content).hexdigest(): name for name, content in hub.files.items()}
+            name = known.get(self.path.rpartition("/")[2])
+            if name is None:
                 self._answer(404)
                 return
+            content = hub.files[name]
             begin = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
             fault = hub.gets.pop(0) if hub.gets else None
             if fault == "damage":
                 content = damaged(content)
             part = content[begin:]
             ranges = {"Content_Range": f"bytes {begin}-{len(content) - 1}/{len(content)}"} if begin else {}
-            self._answer(206 if begin else 200, **{**ranges, "Content_Length": len(part)})
+            named = {"Content_Disposition": f'inline; filename="{name}";', "Content_Length": len(part)}
+            self._answer(206 if begin else 200, **ranges, **named)
             self.wfile.write(part[:fault] if isinstance(fault, int) else part)
             self.close_connection = True
 

@@ -189,29 +189,29 @@ def test_a_file_that_the_hub_has_no_more(hub, capsys):
     assert "HTTP 404" in told(capsys)
 
 
-def test_no_network(hub, monkeypatch, content, capsys):
+@pytest.mark.parametrize("links", [True, False])
+def test_no_network(links, hub, monkeypatch, capsys):
     from huggingface_hub import constants
 
-    monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", "http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}"
-    )
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE
+    nowhere = template.replace(hub.url, "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_SYMLINKS", not links)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", nowhere)
     assert main(["data", "get", TASK]) == 2
     said = told(capsys)
     assert "onnection refused" in said
     assert "HF_ENDPOINT" in said
-    monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-    )
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
     file = dsrl.get(TASKS[TASK]).file
-    monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", "http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}"
-    )
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", nowhere)
     assert dsrl.get(TASKS[TASK]).file == file  # what is there serves
 
 
-def test_offline(hub, monkeypatch, capsys):
+@pytest.mark.parametrize("links", [True, False])
+def test_offline(links, hub, monkeypatch, capsys):
     from huggingface_hub import constants
 
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_SYMLINKS", not links)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert main(["data", "get", TASK]) == 2
     said = told(capsys)

@@ -42,12 +42,7 @@ class Fetched(NamedTuple):
 
 def cached(task: Task) -> Path | None:
     """Return DSRL's log of the task where the Hub's client has it in its cache; nothing is asked of the network."""
-    if task.log is None:
-        return None
-    from huggingface_hub import try_to_load_from_cache  # here and below, so that all else does without it
-
-    found = try_to_load_from_cache(REPOSITORY, task.log.file, repo_type="dataset")
-    return Path(found) if isinstance(found, str) else None
+    return _cached(task.log) if task.log else None
 
 
 def missing(task: Task) -> str:
@@ -96,7 +91,7 @@ def copy(file: Path, out: Path) -> None:
             shutil.copyfileobj(source, target, 1 << 20)
     except OSError as error:
         raise DownloadError(
-            f"{out} could not be written ({error.strerror}). Name another place, or leave --out out and use the file "
+            f"{out} could not be written ({error.strerror}). Name another place, or leave out --out and use the file "
             f"where it lies: {file}"
         ) from error
 
@@ -111,6 +106,13 @@ def _log(task: Task) -> Log:
     raise ConfigError(f"DSRL has no log of {task.name}; `o3srl tasks` lists what it has. {missing(task)}")
 
 
+def _cached(log: Log) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache  # here and below, so that all else does without it
+
+    found = try_to_load_from_cache(REPOSITORY, log.file, repo_type="dataset")
+    return Path(found) if isinstance(found, str) else None
+
+
 def _fetch(log: Log) -> Path:
     """Return the file in the cache, of the size and with the sha256 that the Hub promises."""
     from huggingface_hub import hf_hub_download
@@ -118,8 +120,9 @@ def _fetch(log: Log) -> Path:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a disk that may be too small: the error says so where it is
+            before = _cached(log)
             file = Path(hf_hub_download(REPOSITORY, log.file, repo_type="dataset"))
-            promised = _promised(file, log)
+            promised = _promised(file, log, fresh=file != before)
             actual = _sha256(file) if re.fullmatch(r"[0-9a-f]{64}", promised) else promised
     except Exception as error:  # of the client, of its two ways to transfer, of their HTTP library, of the disk
         raise DownloadError(_explained(log, error)) from error
@@ -133,14 +136,14 @@ def _fetch(log: Log) -> Path:
     return file
 
 
-def _promised(file: Path, log: Log) -> str:
+def _promised(file: Path, log: Log, *, fresh: bool) -> str:
     """Return the hash that the Hub knows a cached file by: the name of what the cache links to, else asked for."""
     if file.is_symlink():
         return Path(os.readlink(file)).name
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url, is_offline_mode
-
-    if is_offline_mode():  # where a disk has no links: it was compared when it was fetched
+    if not fresh:  # on a disk without links: it was compared when it was fetched
         return ""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
     url = hf_hub_url(REPOSITORY, log.file, repo_type="dataset")
     return get_hf_file_metadata(url, retry_on_errors=True).etag or ""
 
