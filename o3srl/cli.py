@@ -15,6 +15,8 @@ from o3srl.errors import ConfigError, O3SRLError, did_you_mean
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from o3srl.types import Data
+
 OVERVIEW = """\
 o3srl: the policy that earns the most from a log while its cost stays within a budget
 
@@ -26,9 +28,10 @@ o3srl: the policy that earns the most from a log while its cost stays within a b
   o3srl evaluate runs/x --render x.gif   a film of an episode
   o3srl report runs/x                    write runs/x/report.html
   o3srl collect --task BallRun --out FILE.hdf5   make a log oneself, in a simulator
-  o3srl data info FILE                   what a log holds
+  o3srl data get TASK                    fetch DSRL's log of a task; then: o3srl train --task TASK
+  o3srl data info FILE [--picture X.png] what a log holds, and every episode's reward over its cost
   o3srl data check FILE                  whether a log can be trained on, and what is odd about it
-  o3srl tasks                            the tasks, their simulators, and what installs these
+  o3srl tasks                            the tasks, their simulators and logs, and how to get them
 
 Each command explains itself: o3srl train --help. With --debug, an error shows its traceback.
 """
@@ -158,27 +161,19 @@ def _report(words: list[str]) -> int:
 
 
 def _collect(words: list[str]) -> int:
-    from o3srl.experiment.arguments import CollectArguments, parse
+    from o3srl.experiment.arguments import CollectArguments, asked_of, parse
 
     told = parse(CollectArguments, words, "o3srl collect")
     _start_jax()
-    from o3srl.collect import ppo, thin
-    from o3srl.collect.run import Asked, collect, exploration_for, limit_of, steps_for, working
+    from o3srl.collect.run import collect, working
     from o3srl.experiment import table
+    from o3srl.experiment.picture import write_scatter
     from o3srl.experiment.progress import collecting, stoppable
 
-    asked = Asked(
-        told.task,
-        tuple(limit_of(limit) for limit in told.limits),
-        steps_for(told.task) if told.steps is None else told.steps,
-        told.episodes,
-        told.environments,
-        told.envelope,
-        told.seed,
-        told.costs,
-        told.horizon,
-        ppo.PPOConfig(exploration=exploration_for(told.task) if told.exploration is None else told.exploration),
-    )
+    asked = asked_of(told)
+    picture = told.out.with_suffix(".png")
+    if picture.exists() and not told.overwrite:
+        raise ConfigError(f"{picture} exists, where the picture of the log goes. Choose another --out, or --overwrite.")
     console = _output()
     with (
         stoppable(console, "batch; finished stints stay") as stop,
@@ -198,34 +193,97 @@ def _collect(words: list[str]) -> int:
         _tell(console, f"Stopped. The same command goes on from {working(told.out)}.")
         return 130
     console.print(table.collected_table(collected, asked.limits))
-    if collected.envelope is not None:
-        cost, returns = collected.cost[collected.chosen], collected.returns[collected.chosen]
-        share, at = thin.reach(cost, returns, collected.envelope)
-        _tell(console, f"The envelope is reached to {share:.1%} or more up to every cost; least up to {at:.3g}.")
+    for sentence in table.collected_notes(collected):
+        _tell(console, sentence)
+    cost, returns = collected.cost[collected.chosen], collected.returns[collected.chosen]
+    write_scatter(picture, f"{told.task}: {len(cost):,} episodes", returns, cost[:, None], table.finite(asked.limits))
+    _tell(console, f"Written: {picture}, every episode's reward over its cost.")
     _tell(console, f"Written: {told.out}. Next: o3srl train --task {told.task} --data {told.out} --out runs/x")
     return 0
 
 
 def _data(words: list[str]) -> int:
-    usage = "Usage: o3srl data info FILE | o3srl data check FILE"
+    usage = "Usage: o3srl data get TASK | o3srl data info LOG | o3srl data check LOG (each with --help)"
     if not words or words[0] in ("-h", "--help"):
         print(usage)
         return 0
-    if len(words) != 2 or words[0] not in ("info", "check"):
+    parts: Mapping[str, Callable[[list[str]], int]] = {
+        "get": _data_get, "info": _data_info, "check": _data_check,
+    }  # fmt: skip
+    if words[0] not in parts:
         raise ConfigError(usage)
-    from o3srl.data import describe, load, render
+    return parts[words[0]](words[1:])
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        data = load(words[1])
-    facts = describe(data)
-    if words[0] == "info":
-        print(render(facts))
-        return 0
+
+def _data_get(words: list[str]) -> int:
+    from o3srl.experiment.arguments import DataGetArguments, parse
+
+    asked = parse(DataGetArguments, words, "o3srl data get")
+    from o3srl.data import dsrl
+    from o3srl.envs import tasks
+
+    task = tasks.find(asked.task)
+    if asked.out is not None:
+        dsrl.refuse_target(asked.out)
+    file, data, odd = dsrl.get(task)
+    if asked.out is not None:
+        dsrl.copy(file, asked.out)
+    for sentence in odd:
+        _tell(_output(), sentence, "[yellow]odd:[/] ")
+    held = f"{len(data.episodes.start):,} episodes, {len(data.table):,} rows"
+    where = "" if asked.out is None else f" --data {asked.out}"
+    _tell(_output(), f"{task.name}: {held}, checked: {asked.out or file}")
+    _tell(_output(), f"Next: o3srl train --task {task.name}{where} --limit 5 --out runs/{task.name}")
+    return 0
+
+
+def _data_info(words: list[str]) -> int:
+    from o3srl.experiment.arguments import DataInfoArguments, parse
+
+    asked = parse(DataInfoArguments, words, "o3srl data info")
+    from o3srl.data import describe, render
+
+    if asked.picture is not None:
+        from o3srl.experiment.picture import refuse_picture
+
+        refuse_picture(asked.picture)
+    data = _log(asked.log)
+    print(render(describe(data, asked.limits)))
+    if asked.picture is not None:
+        import numpy as np
+
+        from o3srl.experiment.picture import write_scatter
+
+        returns, costs = (np.asarray(part, np.float64) for part in data.episodes[2:])
+        title = f"{data.info.task or Path(asked.log).name}: {len(returns):,} logged episodes"
+        write_scatter(asked.picture, title, returns, costs, asked.limits)
+        _tell(_output(), f"Written: {asked.picture}")
+    return 0
+
+
+def _data_check(words: list[str]) -> int:
+    from o3srl.experiment.arguments import DataCheckArguments, parse
+
+    asked = parse(DataCheckArguments, words, "o3srl data check")
+    data = _log(asked.log)
     for finding in data.info.findings:
         _tell(_output(), finding, "[yellow]odd:[/] ")
-    print(f"{words[1]} can be trained on: {facts['episodes']:,} episodes, {facts['usable_rows']:,} usable rows.")
+    held = f"{len(data.episodes.start):,} episodes, {len(data.usable):,} usable rows"
+    print(f"{asked.log} can be trained on: {held}.")
     return 0
+
+
+def _log(name: str) -> Data:
+    """Return the log of a file, or of a task by its name; what is odd about it is the caller's to tell."""
+    from o3srl.data import load
+    from o3srl.experiment.config import RunConfig
+    from o3srl.experiment.run import load_data
+
+    path = Path(name)
+    word = not path.exists() and not path.suffix and len(path.parts) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return load_data(RunConfig(task=name)) if word else load(name)
 
 
 def _tasks(words: list[str]) -> int:
@@ -241,6 +299,7 @@ def _tasks(words: list[str]) -> int:
         console.print(table)
         if note:
             _tell(console, f"{note}\n")
+    _tell(console, "The log of a task that has none here: o3srl data get TASK fetches DSRL's.")
     _tell(console, "Your own Gymnasium environment, with the cost in its info: --task MyTask-v0 or my_module:make.")
     _tell(
         console, "Returns are the extremes of the task's log (DSRL's in simulators): 0 and 1 of the normalized reward."

@@ -30,6 +30,10 @@ class DataError(O3SRLError):
     """A log that cannot be trained on: names the file, the column, the row and the fix."""
 
 
+class DownloadError(O3SRLError):
+    """A log that cannot be fetched: names the file, where it should come from, and the ways out."""
+
+
 class ConfigError(O3SRLError):
     """Settings that cannot work, alone or together: names the flag and the ways out."""
 

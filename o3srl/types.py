@@ -46,7 +46,8 @@ class Info:
     Fields: obs_dim, action_dim and costs (M) are sizes; horizon is the time limit T in steps where one is known,
     else the longest logged episode; action_low and action_high are the environment's own box, which the unit box
     stands for; task is the built-in or simulator task that the log belongs to, if any; source says where the log
-    came from; sha256 is of its content; findings are the sentences that the checks had to say.
+    came from; sha256 is of its content; findings are the sentences that the checks had to say, and the counts after
+    them are of rows.
     """
 
     obs_dim: int
@@ -59,6 +60,8 @@ class Info:
     source: str
     sha256: str
     findings: tuple[str, ...] = ()
+    stale_first_observations: int = 0
+    actions_outside_box: int = 0
 
 
 class Episodes(NamedTuple):

@@ -1,5 +1,7 @@
 """Fixtures that many tests share: a small log of a planar walk, as arrays and as `Data`."""
 
+import os
+
 import jax
 import numpy as np
 import pytest
@@ -56,6 +58,8 @@ def _compile_once(cache):
     # Most of what these tests wait for is compilation, and many of them compile the same.
     jax.config.update("jax_compilation_cache_dir", str(cache / "compiled"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    # Read once, where the Hub's client is first imported: whatever a user has fetched is not there for a test.
+    os.environ["HF_HOME"] = str(cache / "huggingface")
 
 
 @pytest.fixture(autouse=True)

@@ -53,6 +53,24 @@ def without(log: Log, *names: str) -> Log:
     return {name: column for name, column in log.items() if name not in names}
 
 
+def dsrl_log(episodes: int = 12, length: int = 100, *, obs: int = 7, action: int = 2) -> Log:
+    """Return a log that has in it what DSRL's files have, of BallRun's sizes unless others are given.
+
+    A third of the episodes begins with a stale observation, one ends in a terminal, some actions are outside the box,
+    and a third of an episode follows the last flag. An episode costs 1 more than the one before it.
+    """
+    lengths = (*[length] * (episodes - 1), length // 2, length // 3)
+    log = make_log(lengths, obs=obs, action=action)
+    start = np.cumsum(lengths) - lengths
+    log["observations"][start[1:-1:3]] += 1000.0
+    log["actions"][::7, 0] *= 4.0
+    log["terminals"][-1] = False
+    costs = np.zeros(sum(lengths), np.float32)
+    for episode, first in enumerate(start):
+        costs[first : first + episode] = 1.0
+    return {**log, "costs": costs}
+
+
 def write(path: Path, log: Log, **attributes: Any) -> Path:
     """Write the log in the format of the path's suffix, and return the path; attributes are for HDF5."""
     if path.suffix == ".npz":

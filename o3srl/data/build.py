@@ -73,7 +73,8 @@ def build(
     stale = look.stale(table, span, bounds.start, moved)
     usable, initial, substitute = _rows(source, table, span, bounds, stale, derived)
     unknown = [name for name in columns if name not in NAMES and name not in BOX]
-    seen = Seen(table, span, last, bounds, moved, stale, unknown, derived, ends is not None)
+    outside = look.outside(table, span)
+    seen = Seen(table, span, last, bounds, moved, stale, outside, unknown, derived, ends is not None)
     said = substitute + findings(seen)
     warn(source, said, stacklevel=stacklevel + 1)
     low, high = ends or (np.full(sizes.action, -1.0), np.full(sizes.action, 1.0))
@@ -88,6 +89,8 @@ def build(
         source=source,
         sha256=digest,
         findings=said,
+        stale_first_observations=len(stale),
+        actions_outside_box=outside,
     )
     return _data(table, span, bounds, usable, initial, info)
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from o3srl.data import rows as look
 from o3srl.data.columns import spans_of
 from o3srl.errors import ConfigError
 from o3srl.types import Data
@@ -17,15 +16,14 @@ from o3srl.types import Data
 LIMITS = (0, 5, 10, 20, 40)
 
 
-def describe(data: Data) -> dict[str, Any]:
+def describe(data: Data, limits: Sequence[float] = LIMITS) -> dict[str, Any]:
     """Return the facts about a log as plain numbers, strings and lists.
 
-    Returns and costs are undiscounted sums over finished episodes; it is within a limit when each of its costs is.
+    Returns and costs are undiscounted sums over finished episodes; one is within a limit when each of its costs is.
     """
     table, info, span = np.asarray(data.table), data.info, spans_of(data.info)
     start, length, returns, costs = (np.asarray(part) for part in data.episodes)
-    within = [(costs <= limit).all(axis=1) for limit in LIMITS]
-    stale = look.stale(table, span, start, look.motion(table, span))
+    within = [(costs <= limit).all(axis=1) for limit in limits]
     return {
         "source": info.source,
         "task": info.task,
@@ -45,15 +43,16 @@ def describe(data: Data) -> dict[str, Any]:
         "terminals": int(table[:, span.terminal].sum(dtype=np.float64)),
         "timeouts": int(table[:, span.timeout].sum(dtype=np.float64)),
         "initial_states": len(np.asarray(data.initial)),
-        "stale_first_observations": len(stale),
-        "actions_outside_box": look.outside(table, span),
+        "unfinished_rows": len(table) - int(start[-1] + length[-1]),
+        "stale_first_observations": info.stale_first_observations,
+        "actions_outside_box": info.actions_outside_box,
         "within": [
             {
                 "limit": limit,
                 "episodes": int(kept.sum()),
                 "best_return": float(returns[kept].max()) if kept.any() else None,
             }
-            for limit, kept in zip(LIMITS, within, strict=True)
+            for limit, kept in zip(limits, within, strict=True)
         ],
         "findings": list(info.findings),
     }
@@ -80,6 +79,7 @@ def render(facts: Mapping[str, Any], columns: int = 80) -> str:
             "initial states",
             f"{facts['initial_states']:,}, {facts['stale_first_observations']:,} stale first observations",
         ),
+        ("unfinished", f"{facts['unfinished_rows']:,} rows after the last episode"),
         ("horizon", f"{facts['horizon']:,} steps"),
     ]
     text = [_line(name, str(value), columns) for name, value in lines]
@@ -93,7 +93,7 @@ def render(facts: Mapping[str, Any], columns: int = 80) -> str:
     text += ["", f"{'every cost <=' if several else 'cost <=':<16}{'episodes':>12}{'best return':>12}"]
     for row in facts["within"]:
         best = "-" if row["best_return"] is None else _number(row["best_return"])
-        text.append(f"{row['limit']:<16}{row['episodes']:>12,}{best:>12}")
+        text.append(f"{_number(row['limit']):<16}{row['episodes']:>12,}{best:>12}")
     for finding in facts["findings"]:
         text += ["", textwrap.fill(finding, columns, initial_indent="* ", subsequent_indent="  ")]
     return "\n".join(text)

@@ -19,8 +19,8 @@ class DataWarning(UserWarning):
 
 class Seen(NamedTuple):
     """What building the table showed: the table [N, width] and its spans; last [N] row of an episode; bounds of the
-    finished episodes; motion; stale [S] rows; unknown column names; whether next_obs was derived; whether a box was
-    given."""
+    finished episodes; motion; stale [S] rows; how many rows' actions are outside the box; unknown column names;
+    whether next_obs was derived; whether a box was given."""
 
     table: Rows
     span: Spans
@@ -28,6 +28,7 @@ class Seen(NamedTuple):
     bounds: look.Bounds
     motion: look.Motion
     stale: Rows
+    outside: int
     unknown: Sequence[str]
     derived: bool
     boxed: bool
@@ -104,7 +105,7 @@ def _flags(seen: Seen) -> Iterator[str]:
 
 
 def _actions(seen: Seen) -> Iterator[str]:
-    if beyond := look.outside(seen.table, seen.span):
+    if beyond := seen.outside:
         remedy = "" if seen.boxed else " If the environment's own box is another, give action_low and action_high."
         yield (
             f"{counted(beyond, 'row')} ({beyond / len(seen.table):.1%}) hold an action outside "

@@ -1,7 +1,7 @@
 """Figures as SVG text for a page: colors are the page's own variables, so that one picture serves light and dark.
 
 Every color that is drawn here stands for a CSS variable and is replaced by it in the end: `--a0`, `--a1` ... are the
-settings, `--b0` ... the arms, and the `ROLES` are the page's. Letters stay text, in the page's own font.
+settings, `--b0` ... the arms, and those of `Inks` are the page's. Letters stay text, in the page's own font.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 Numbers = npt.NDArray[np.float64]
 
 MINUS = "\N{MINUS SIGN}"  # as wide as a digit
-ROLES = ("ink", "muted", "rule", "paper", "over")
-INK, MUTED, RULE, PAPER, OVER = (f"#c{index:03x}01" for index in range(len(ROLES)))
 MARKERS, GLYPHS = "os^Dv", "●■▲◆▼"  # a second sign besides the color, in a figure and in a legend
 MOST_POINTS = 400  # of a curve: a panel is hardly more pixels wide
 PANEL, SCATTER = (5.0, 3.1), (5.0, 3.9)  # inches of 72 units
@@ -36,12 +34,32 @@ FEW = (
     ("#b0478a", "#ea9aca"), ("#a87500", "#f0bc42"), ("#5b6470", "#b4bcc8"),
 )  # fmt: skip
 
-STYLE: dict[str, Any] = {
-    "svg.fonttype": "none", "font.size": 11, "text.color": INK, "axes.edgecolor": MUTED, "axes.labelcolor": MUTED,
-    "xtick.color": MUTED, "ytick.color": MUTED, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-    "grid.color": RULE, "grid.linewidth": 0.8, "axes.axisbelow": True, "axes.linewidth": 0.8, "axes.xmargin": 0.02,
-    "xtick.major.size": 0, "ytick.major.size": 0, "xtick.minor.size": 0, "ytick.minor.size": 0, "lines.linewidth": 1.2,
-}  # fmt: skip
+
+class Inks(NamedTuple):
+    """Colors by what they are for."""
+
+    ink: str
+    muted: str
+    rule: str
+    paper: str
+    over: str
+
+
+LIGHT = Inks(ink="#1b2027", muted="#5c6672", rule="#e1e5ea", paper="#ffffff", over="#b3362b")
+VARIABLES = Inks(*(f"#c{index:03x}01" for index in range(len(Inks._fields))))
+INK, MUTED, PAPER = VARIABLES.ink, VARIABLES.muted, VARIABLES.paper
+
+
+def style_in(inks: Inks) -> list[Any]:
+    """Return the style of every figure, in these colors."""
+    ink, muted, rule = inks.ink, inks.muted, inks.rule
+    return ["default", {
+        "font.size": 11, "text.color": ink, "axes.edgecolor": muted, "axes.labelcolor": muted, "xtick.color": muted,
+        "ytick.color": muted, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+        "grid.color": rule, "grid.linewidth": 0.8, "axes.axisbelow": True, "axes.linewidth": 0.8, "axes.xmargin": 0.02,
+        "xtick.major.size": 0, "ytick.major.size": 0, "xtick.minor.size": 0, "ytick.minor.size": 0,
+        "lines.linewidth": 1.2,
+    }]  # fmt: skip
 
 
 class Dots(NamedTuple):
@@ -50,6 +68,15 @@ class Dots(NamedTuple):
     cost: Numbers
     reward: Numbers
     setting: int | None = None
+
+
+class Cloud(NamedTuple):
+    """A scatter of reward over cost: faint dots below strong ones, limits as lines, the best logged as stars."""
+
+    faint: Sequence[Dots]
+    strong: Sequence[Dots]
+    limits: Sequence[float]
+    best: Sequence[Dots]
 
 
 def palette(count: int) -> list[tuple[str, str]]:
@@ -161,54 +188,47 @@ def arms(name: str, label: str, updates: Numbers, probability: Numbers) -> str:
     return _svg(draw, name, label, PANEL)
 
 
-def scatter(
-    name: str,
-    label: str,
-    *,
-    faint: Sequence[Dots],
-    strong: Sequence[Dots],
-    limits: Sequence[float],
-    best: Sequence[Dots],
-) -> str:
-    """Return the SVG of reward over cost: faint and strong dots, a line per limit, and a star for the best logged."""
-
-    def draw(axes: Axes) -> None:
-        for dots in faint:
-            color = MUTED if dots.setting is None else _setting(dots.setting)
-            axes.plot(dots.cost, dots.reward, linestyle="", marker="o", markersize=3.2, color=color, alpha=0.32, mew=0)
-        for dots in strong:
-            index = dots.setting or 0
-            look: dict[str, Any] = {
-                "marker": MARKERS[index % len(MARKERS)],
-                "markersize": 8.5,
-                "markeredgecolor": PAPER,
-            }
-            axes.plot(dots.cost, dots.reward, linestyle="", color=_setting(index), **look)
-        for dots in best:
-            look = {"marker": "*", "markersize": 15, "markerfacecolor": PAPER, "markeredgecolor": INK}
-            axes.plot(dots.cost, dots.reward, linestyle="", clip_on=False, zorder=5, **look)
-        right = max([axes.get_xlim()[1], *(1.12 * limit for limit in limits)])
-        left = min(axes.get_xlim()[0], -0.02 * right)
-        axes.set_xlim(left, right)
-        _draw_limits(axes, limits, right)
-        axes.set_xlabel("cost of an episode")
-        axes.set_ylabel("reward of an episode")
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MaxNLocator(5))
-            axis.set_major_formatter(FuncFormatter(_tick))
-
-    return _svg(draw, name, label, SCATTER)
+def scatter(name: str, label: str, cloud: Cloud) -> str:
+    """Return the SVG of reward over cost."""
+    return _svg(lambda axes: draw_cloud(axes, cloud, VARIABLES), name, label, SCATTER)
 
 
-def _draw_limits(axes: Axes, limits: Sequence[float], right: float) -> None:
+def draw_cloud(axes: Axes, cloud: Cloud, inks: Inks) -> None:
+    """Draw reward over cost: faint and strong dots, a line per limit, and a star for the best logged."""
+    for dots in cloud.faint:
+        color = inks.muted if dots.setting is None else _setting(dots.setting)
+        axes.plot(dots.cost, dots.reward, linestyle="", marker="o", markersize=3.2, color=color, alpha=0.32, mew=0)
+    for dots in cloud.strong:
+        index = dots.setting or 0
+        sign: dict[str, Any] = {
+            "marker": MARKERS[index % len(MARKERS)],
+            "markersize": 8.5,
+            "markeredgecolor": inks.paper,
+        }
+        axes.plot(dots.cost, dots.reward, linestyle="", color=_setting(index), **sign)
+    for dots in cloud.best:
+        sign = {"marker": "*", "markersize": 15, "markerfacecolor": inks.paper, "markeredgecolor": inks.ink}
+        axes.plot(dots.cost, dots.reward, linestyle="", clip_on=False, zorder=5, **sign)
+    right = max([axes.get_xlim()[1], *(1.12 * limit for limit in cloud.limits)])
+    left = min(axes.get_xlim()[0], -0.02 * right)
+    axes.set_xlim(left, right)
+    _draw_limits(axes, cloud.limits, right, inks.over)
+    axes.set_xlabel("cost of an episode")
+    axes.set_ylabel("reward of an episode")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_formatter(FuncFormatter(_tick))
+
+
+def _draw_limits(axes: Axes, limits: Sequence[float], right: float, color: str) -> None:
     for limit in limits:
-        axes.axvline(limit, color=OVER, linewidth=1.3, linestyle=(0, (4, 3)), zorder=1.5)
+        axes.axvline(limit, color=color, linewidth=1.3, linestyle=(0, (4, 3)), zorder=1.5)
         if len(limits) <= 6:
             text = f"limit {_tick(limit)}" if len(limits) == 1 else _tick(limit)
             where: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-            axes.annotate(text, (limit, 1.0), xytext=(0, 3), ha="center", va="bottom", color=OVER, **where)
+            axes.annotate(text, (limit, 1.0), xytext=(0, 3), ha="center", va="bottom", color=color, **where)
     if len(limits) == 1:
-        axes.axvspan(limits[0], right, color=OVER, alpha=0.07, linewidth=0, zorder=0.5)
+        axes.axvspan(limits[0], right, color=color, alpha=0.07, linewidth=0, zorder=0.5)
 
 
 def _mark_ends(axes: Axes, updates: Numbers, values: Numbers, color: str) -> None:
@@ -251,7 +271,7 @@ def _thinned(values: Numbers) -> Numbers:
 
 def _svg(draw: Callable[[Axes], None], name: str, label: str, size: tuple[float, float]) -> str:
     text = io.StringIO()
-    with style.context(["default", {**STYLE, "svg.hashsalt": name}]):
+    with style.context([*style_in(VARIABLES), {"svg.fonttype": "none", "svg.hashsalt": name}]):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -268,6 +288,6 @@ def _inline(text: str, name: str, label: str) -> str:
     text = re.sub(r' id="([^"]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", text)
     text = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", text)
     text = re.sub(r"#([ab])([0-9a-f]{3})01\b", lambda m: f"var(--{m[1]}{int(m[2], 16)})", text)
-    text = re.sub(r"#c([0-9a-f]{3})01\b", lambda m: f"var(--{ROLES[int(m[1], 16)]})", text)
+    text = re.sub(r"#c([0-9a-f]{3})01\b", lambda m: f"var(--{Inks._fields[int(m[1], 16)]})", text)
     opening = f'<svg role="img" aria-label="{html.escape(label)}" viewBox='
     return re.sub(r'^<svg[^>]*viewBox=("[^"]+")[^>]*>', lambda m: f"{opening}{m[1]}>", text).strip()

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from o3srl.experiment import plot
 from o3srl.experiment.config import ALGORITHMS, GameConfig, PlainBCConfig
-from o3srl.experiment.plot import Dots, exact, number
+from o3srl.experiment.plot import Cloud, Dots, exact, number
 from o3srl.experiment.record import Record, marginals, read_record
 from o3srl.files import write_whole
 
@@ -73,6 +73,7 @@ def render(record: Record) -> str:
         subject=record.plan.run.task or Path(record.info.source).name,
         labels=labels,
         glyphs=plot.GLYPHS,
+        inks=plot.LIGHT._asdict(),
         colors={"a": plot.palette(len(settings)), "b": plot.shades(arm_count)},
         frozen=[
             {"lane": index, "seed": lane.seed, "label": setting_label(record, index), "at": int(at)}
@@ -152,10 +153,7 @@ def _outcome_figures(record: Record, settings: list[dict[str, Any]]) -> list[Fig
             svg = plot.scatter(
                 f"outcome{len(figures)}",
                 f"Scatter of reward over cost per lane, against the limit {exact(bound)}; the table has the numbers.",
-                faint=faint,
-                strong=strong,
-                limits=[bound],
-                best=[] if best is None else [_dot(record, best, cost)],
+                Cloud(faint, strong, [bound], best=[] if best is None else [_dot(record, best, cost)]),
             )
             figures.append(Figure(title, Markup(svg)))
     return figures
@@ -266,10 +264,12 @@ def _log(record: Record) -> dict[str, Any]:
         svg = plot.scatter(
             f"log{cost}",
             f"Scatter of the logged episodes: reward over {name}, with the limits and the best episode within each.",
-            faint=[Dots(costs[::step, cost], returns[::step])],
-            strong=[],
-            limits=list(dict.fromkeys(limit[cost] for limit in limits)),
-            best=[_dot(record, one["row"], cost) for one in chosen if one["row"] is not None],
+            Cloud(
+                faint=[Dots(costs[::step, cost], returns[::step])],
+                strong=[],
+                limits=list(dict.fromkeys(limit[cost] for limit in limits)),
+                best=[_dot(record, one["row"], cost) for one in chosen if one["row"] is not None],
+            ),
         )
         figures.append(Figure(f"Logged episodes: reward and {name}", Markup(svg)))
     return {"figures": figures, "chosen": chosen, "step": step, "facts": record.log["facts"]}

@@ -24,6 +24,7 @@ import numpy as np
 from o3srl import checkpoint
 from o3srl.data import DataWarning, cheapest_warning, describe, load, observation_statistics
 from o3srl.envs import tasks
+from o3srl.envs.tasks import Task
 from o3srl.errors import ConfigError, RunError
 from o3srl.experiment import lanes as lane_tools
 from o3srl.experiment import snapshots
@@ -75,12 +76,11 @@ Stop = Callable[[], bool]
 
 
 def load_data(run: RunConfig) -> Data:
-    """Return the run's log: the file of --data, or else the built-in task's own."""
+    """Return the run's log: the file of --data, or else the task's own, which is built in or was fetched."""
     task = tasks.find(run.task) if run.task else None
-    if run.data is not None:
-        data = load(
-            run.data, task=run.task, horizon=run.horizon or (task.sizes.horizon if task and task.sizes else None)
-        )
+    file = run.data or (_fetched(task) if task and task.suite != tasks.BUILT_IN else None)
+    if file is not None:
+        data = load(file, task=run.task, horizon=run.horizon or (task.sizes.horizon if task and task.sizes else None))
         if task:
             tasks.check_fits(data.info, task)
         return data
@@ -88,13 +88,20 @@ def load_data(run: RunConfig) -> Data:
         raise ConfigError(
             "There is nothing to train on: name a built-in task (--task toy-circle) or a log (--data FILE)."
         )
-    if task.suite != tasks.BUILT_IN:
-        raise ConfigError(f"There is no log of {task.name} here: name its file, --task {task.name} --data FILE.")
     if run.horizon is not None:
         raise ConfigError(f"--horizon belongs to a log of your own (--data); the task {task.name} has its own horizon.")
     from o3srl.envs.toy_data import task_data  # made on the spot
 
     return task_data(task.name)
+
+
+def _fetched(task: Task) -> Path:
+    from o3srl.data import dsrl  # here, so that a log of one's own needs no client of the Hub
+
+    file = dsrl.cached(task)
+    if file is None:
+        raise ConfigError(dsrl.missing(task))
+    return file
 
 
 def prepare(plan: Plan) -> Run:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from o3srl.data import dsrl
 from o3srl.envs import interpreters
-from o3srl.envs.tasks import SUITES, TASKS
+from o3srl.envs.tasks import BUILT_IN, SUITES, TASKS
 
 if TYPE_CHECKING:
     from o3srl.collect.run import Collected
@@ -75,11 +76,12 @@ def task_tables() -> list[tuple[Table, str]]:
         there = not module or interpreters.find(module) is not None
         state = "" if not module else ": its simulator is here" if there else ": [yellow]its simulator is missing[/]"
         table = Table(title=f"{title}{state}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        for name in ("task", "obs", "action", "costs", "steps", "least return", "greatest"):
+        for name in ("task", "obs", "action", "costs", "steps", "least\nreturn", "greatest\nreturn", "log"):
             table.add_column(name, justify="left" if name == "task" else "right", no_wrap=name == "task")
         for task in listed:
             returns = [f"{value:,.2f}" for value in task.constants or ()]
-            table.add_row(task.name, *(str(size) for size in task.sizes or ()), *returns)
+            logged = "here" if suite == BUILT_IN or dsrl.cached(task) else "-"
+            table.add_row(task.name, *(str(size) for size in task.sizes or ()), *returns, logged)
         tables.append((table, "" if there else f"To install it: {interpreters.remedy(suite)}"))
     return tables
 
@@ -135,3 +137,19 @@ def collected_table(collected: Collected, limits: Sequence[float]) -> Table:
             row.append(f"{thin.greatest(envelope, limit):.5g}")
         table.add_row(*row)
     return table
+
+
+def collected_notes(collected: Collected) -> list[str]:
+    """Return what else is to be said of a collection: how far its envelope is reached."""
+    from o3srl.collect import thin
+
+    if collected.envelope is None:
+        return []
+    cost, returns = collected.cost[collected.chosen], collected.returns[collected.chosen]
+    share, at = thin.reach(cost, returns, collected.envelope)
+    return [f"The envelope is reached to {share:.1%} or more up to every cost; least up to {at:.3g}."]
+
+
+def finite(limits: Sequence[float]) -> list[float]:
+    """Return the limits of a ladder that are limits."""
+    return [limit for limit in limits if limit < float("inf")]
