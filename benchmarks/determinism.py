@@ -3,7 +3,7 @@
     python benchmarks/determinism.py [--updates 100 20000] [--lanes 8] [--json FILE]
 
 One lane of the game (EXP3, M = 10, TD3+BC) is trained alone and as the first of several, from the same key. Printed are
-the relative difference |alone - among| / |alone| of each part of the state, and, because rounding differences grow by
+the relative difference |alone - among| / |alone| of the state's arrays, and, because rounding differences grow by
 themselves, how far the policies' values end apart, against the spread between seeds.
 """
 
@@ -38,6 +38,7 @@ def main() -> None:
         print(
             f"{row['updates']:>7,} updates: "
             f"largest relative difference of layers {row['layers']['difference']:.2e} ({row['layers']['where']}), "
+            f"of all layers together {row['layers_together']:.2e}, "
             f"of optimizer moments {row['moments']['difference']:.2e} ({row['moments']['where']}); "
             f"value alone {row['value_alone']:.4f}, among {row['value_among']:.4f}, "
             f"other seeds {row['value_mean']:.4f} +- {row['value_std']:.4f}",
@@ -54,12 +55,15 @@ def compare(updates: int, lanes: int, hidden: tuple[int, ...]) -> dict[str, Any]
     keys = jnp.stack([jax.random.PRNGKey(seed) for seed in range(lanes)])
     among, alone = trained(keys, updates, hidden), trained(keys[:1], updates, hidden)
     found = differences(alone.lanes.state.primal, among.lanes.state.primal)
+    layers = [(name, one, other) for name, one, other in found if "optimizer" not in name]
+    moments = [(name, one, other) for name, one, other in found if "optimizer" in name]
     values = np.asarray(among.metrics["game/lagrangian"])
     return {
         "updates": updates,
         "lanes": lanes,
-        "layers": largest([pair for pair in found if "optimizer" not in pair[0]]),
-        "moments": largest([pair for pair in found if "optimizer" in pair[0]]),
+        "layers": largest(layers),
+        "layers_together": relative(*(np.concatenate(arrays) for arrays in list(zip(*layers, strict=True))[1:])),
+        "moments": largest(moments),
         "value_alone": float(alone.metrics["game/lagrangian"][0]),
         "value_among": float(values[0]),
         "value_mean": float(values[1:].mean()),
@@ -67,29 +71,32 @@ def compare(updates: int, lanes: int, hidden: tuple[int, ...]) -> dict[str, Any]
     }
 
 
-def largest(found: list[tuple[str, float]]) -> dict[str, Any]:
-    """Return where the largest difference is, and how large."""
-    where, difference = max(found, key=lambda pair: pair[1])
+def largest(found: list[tuple[str, np.ndarray, np.ndarray]]) -> dict[str, Any]:
+    """Return where the largest relative difference is, and how large."""
+    difference, where = max((relative(one, other), where) for where, one, other in found)
     return {"where": where, "difference": difference}
+
+
+def relative(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.linalg.norm(one - other) / np.linalg.norm(one))
 
 
 def trained(keys: jax.Array, updates: int, hidden: tuple[int, ...]) -> Chunk:
     """Return the last chunk of a run of the game from these keys."""
-    game = o3srl(td3_bc(TD3BCConfig(hidden=hidden)), exp3(adaptive(5.0, 5, 5.0)), limit=5.0)
+    game = o3srl(td3_bc(TD3BCConfig(hidden=hidden, precision="float32")), exp3(adaptive(5.0, 5, 5.0)), limit=5.0)
     data = place(game.prepare(from_arrays(log(), source="synthetic log")))
     engine = make_engine(lambda settings: game, (), data)
     return list(run(engine, make_plan(game.phases, updates, min(updates, 1000)), engine.start(keys)))[-1]
 
 
-def differences(alone: Any, among: Any) -> list[tuple[str, float]]:
-    """Return (path, |alone - among| / |alone|) of each array that is not all zeros."""
+def differences(alone: Any, among: Any) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Return (path, lane alone, lane among others), flat, of each array that is not all zeros."""
     pairs = zip(jax.tree_util.tree_flatten_with_path(alone)[0], jax.tree.leaves(among), strict=True)
-    found: list[tuple[str, float]] = []
+    found: list[tuple[str, np.ndarray, np.ndarray]] = []
     for (path, left), right in pairs:
-        one, other = np.asarray(left[0], np.float64), np.asarray(right[0], np.float64)
+        one, other = (np.asarray(array[0], np.float64).ravel() for array in (left, right))
         if np.any(one):
-            name = jax.tree_util.keystr(path, simple=True, separator="/")
-            found.append((name, float(np.linalg.norm(one - other) / np.linalg.norm(one))))
+            found.append((jax.tree_util.keystr(path, simple=True, separator="/"), one, other))
     return found
 
 

@@ -4,7 +4,7 @@
 
 Everything that is compared, matrix products too, runs in one process and takes turns (A B A B ...), and medians over
 turns are reported, so that whatever else the machine does meets all alike. Compilation is outside of the times, in a
-column of its own.
+column of its own. Rows are printed, and written to the JSON file, as they are known.
 """
 
 from __future__ import annotations
@@ -63,26 +63,25 @@ def main() -> None:
     torch = import_torch(on_cpu)
     arrays = log()
     data = place(from_arrays(arrays, source="synthetic log", horizon=HORIZON))
-    rows: list[dict[str, Any]] = []
-    multiplied: list[dict[str, Any]] = []
     print(HEADER, flush=True)
+    report: dict[str, Any] = {"device": device, "load_before": load, "versions": versions(), "rows": []}
     for batch in arguments.batch:
-        group = [*contestants(data, arrays, batch, arguments, chunk, torch), *products(torch)]
-        for row in take_turns(group, arguments.seconds):
-            (multiplied if row["implementation"] == "product" else rows).append(row)
+        reference = [*theirs(torch, arrays, batch), *products(torch)]
+        for row in measured(contestants(data, batch, arguments, chunk), reference, arguments.seconds):
+            add(report, row, arguments.json)
             if row["implementation"] != "product":
                 print(line(row), flush=True)
-    report = {
-        "rows": rows,
-        **shares(rows, multiplied),
-        "flops_per_update": {str(batch): flops_per_update(batch) for batch in arguments.batch},
-        "device": device,
-        "load_before": load,
-        "versions": versions(),
-    }
     print(summary(report), flush=True)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n")
+
+
+def add(report: dict[str, Any], row: dict[str, Any], path: str | None) -> None:
+    """Put a row into the report, and write what is known so far, so that a stopped run loses nothing."""
+    kept = report.setdefault("products", []) if row["implementation"] == "product" else report["rows"]
+    kept.append(row)
+    report.update(shares(report["rows"], report.get("products", [])))
+    report["flops_per_update"] = {str(row["batch"]): flops_per_update(row["batch"]) for row in report["rows"]}
+    if path:
+        Path(path).write_text(json.dumps(report, indent=2) + "\n")
 
 
 def parse() -> argparse.Namespace:
@@ -132,15 +131,11 @@ def log() -> dict[str, np.ndarray]:
 # What is timed
 
 
-def contestants(
-    data: Data, arrays: dict[str, np.ndarray], batch: int, arguments: argparse.Namespace, chunk: int, torch: Any
-) -> Iterator[Contestant]:
-    """Yield warmed-up contestants for one batch size; PyTorch runs seeds one after another, so it has one row."""
+def contestants(data: Data, batch: int, arguments: argparse.Namespace, chunk: int) -> Iterator[Contestant]:
+    """Yield warmed-up games of one batch size."""
     for precision in arguments.precision:
         for lanes in arguments.lanes:
             yield ours(data, lanes, batch, precision, chunk)
-    if torch is not None:
-        yield theirs(torch, arrays, batch)
 
 
 def ours(data: Data, lanes: int, batch: int, precision: Literal["float32", "bfloat16"], chunk: int) -> Contestant:
@@ -161,8 +156,13 @@ def ours(data: Data, lanes: int, batch: int, precision: Literal["float32", "bflo
     return Contestant({**row, "compile_seconds": round(max(0.0, first - second), 2)}, block, lanes * stretch.updates)
 
 
-def theirs(torch: Any, arrays: dict[str, np.ndarray], batch: int) -> Contestant:
-    """Return the PyTorch reference on the same device, with the same TF32 as JAX's default on a GPU."""
+def theirs(torch: Any, arrays: dict[str, np.ndarray], batch: int) -> Iterator[Contestant]:
+    """Yield the PyTorch reference, if there is one, on the same device, with the same TF32 as JAX's default on a GPU.
+
+    It runs seeds one after another, so it has one row.
+    """
+    if torch is None:
+        return
     import pytorch_td3_bc as reference
 
     device = torch.device("cpu" if jax.default_backend() == "cpu" else "cuda")
@@ -181,18 +181,30 @@ def theirs(torch: Any, arrays: dict[str, np.ndarray], batch: int) -> Contestant:
 
     block()
     row = {"implementation": "pytorch", "lanes": 1, "batch": batch, "precision": "float32", "compile_seconds": 0.0}
-    return Contestant(row, block, updates)
+    yield Contestant(row, block, updates)
 
 
-def take_turns(group: list[Contestant], seconds: float) -> Iterator[dict[str, Any]]:
-    """Yield each row with its median rate over TURNS turns of about seconds / TURNS, in which all take part."""
-    rates: list[list[float]] = [[] for _ in group]
-    for _ in range(TURNS):
-        for contestant, seen in zip(group, rates, strict=True):
-            seen.append(turn(contestant, seconds / TURNS))
-    for contestant, seen in zip(group, rates, strict=True):
-        spread = {"slowest": round(min(seen), 1), "fastest": round(max(seen), 1)}
-        yield {**contestant.row, "updates_per_second": round(statistics.median(seen), 1), **spread}
+def measured(games: Iterable[Contestant], reference: list[Contestant], seconds: float) -> Iterator[dict[str, Any]]:
+    """Yield each game's row with its median rate over TURNS turns of about seconds / TURNS, then the reference's.
+
+    All of the reference takes part in every turn of every game.
+    """
+    references: list[list[float]] = [[] for _ in reference]
+    for game in games:
+        rates: list[float] = []
+        for _ in range(TURNS):
+            rates.append(turn(game, seconds / TURNS))
+            for contestant, seen in zip(reference, references, strict=True):
+                seen.append(turn(contestant, seconds / TURNS / 2))
+        yield rated(game, rates)
+    for contestant, seen in zip(reference, references, strict=True):
+        yield rated(contestant, seen)
+
+
+def rated(contestant: Contestant, rates: list[float]) -> dict[str, Any]:
+    """Return the contestant's row with the median and the extremes of its turns."""
+    spread = {"slowest": round(min(rates), 1), "fastest": round(max(rates), 1)}
+    return {**contestant.row, "updates_per_second": round(statistics.median(rates), 1), **spread}
 
 
 def turn(contestant: Contestant, seconds: float) -> float:

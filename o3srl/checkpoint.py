@@ -22,7 +22,7 @@ def save(path: Path, tree: Any, facts: Mapping[str, Any]) -> None:
     """Write the arrays of `tree`, named by their path in it, and `facts` (JSON) as the file's metadata."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     # One entry of metadata, because several would come in any order, and equal states should be equal files.
-    arrays = {_name(keys): np.ascontiguousarray(jax.device_get(leaf)) for keys, leaf in leaves}
+    arrays = {_name(keys): np.asarray(jax.device_get(leaf), order="C") for keys, leaf in leaves}
     write_whole(path, to_bytes(arrays, metadata={FORMAT: json.dumps(dict(facts))}))
 
 

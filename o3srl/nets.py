@@ -7,7 +7,7 @@ applies a network reads its sizes off its layers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 Activation = Callable[[Array], Array]
+Precision = Literal["auto", "float32", "bfloat16"]
 
 
 class Layer(NamedTuple):
@@ -50,6 +51,17 @@ def perceptron(layers: Layers, x: Array, *, final: Activation = lambda x: x, com
     for layer in cast[:-1]:
         x = jax.nn.relu(x @ layer.weight + layer.bias)
     return final((x @ cast[-1].weight + cast[-1].bias).astype(jnp.float32))
+
+
+def compute_type(precision: Precision) -> Any:
+    """Return the dtype that layers run in: `auto` is bfloat16 on an accelerator, which is made for it, else float32.
+
+    >>> print(compute_type("bfloat16"))
+    bfloat16
+    """
+    if precision == "auto":
+        precision = "float32" if jax.default_backend() == "cpu" else "bfloat16"
+    return jnp.dtype(precision)
 
 
 def each(apply: Callable[[Layers, Array], Array], layers: Layers, x: Array) -> Array:

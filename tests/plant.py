@@ -131,3 +131,12 @@ def leaving():
 
 def complaining():
     return Broken(complain)
+
+
+class Seen(Plant):
+    """A plant with a camera, which sees one color."""
+
+    color = (40, 120, 200)
+
+    def render(self):
+        return np.broadcast_to(np.array(self.color, np.uint8), (300, 480, 3))

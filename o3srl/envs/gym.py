@@ -32,6 +32,7 @@ from o3srl.types import Info, Parameters, Policy, State, Step
 ENVIRONMENTS = 5  # per lane
 
 Told = Callable[[int], None]  # how many episodes have ended
+Watch = Callable[[Pool, Answers], None]  # sees what every tick brought
 
 
 class Settings(NamedTuple):
@@ -62,24 +63,31 @@ def simulate(
     episodes: int,
     settings: Settings = Settings(),
     told: Told | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Return the outcome [L, E] of `episodes` episodes of every lane, with parameters [L, ...] and limits [L, M].
 
-    `info` are the facts about the log: its action box, number of costs, and time limit where the task has none.
+    `info` are the facts about the log: its action box, number of costs, and time limit where the task has none. Where
+    someone watches, environments are made with a camera.
     """
     budgets = np.asarray(limits, np.float32)
     side = min(settings.environments, episodes)
     seeds = episode_seeds(settings.seed, episodes)
     slots = np.tile(seeds[:side], len(budgets))
-    with Pool(task, info.costs, slots.tolist(), settings.processes, settings.patience) as pool:
+    camera = watch is not None
+    with Pool(task, info.costs, slots.tolist(), settings.processes, settings.patience, camera) as pool:
         horizon = time_limit(task, info, pool.facts)
         check_fits(task, info, pool.facts)
         board = _Board(len(budgets), side, episodes, horizon, info.costs)
         actor = _Actor(policy, parameters, budgets, raw_key(settings.seed), side)
-        answers = pool.tick(board.todo(), seeds[board.episode], np.zeros((len(slots), info.action_dim)))
-        while board.note(answers, told):
-            actions = in_box(actor.act(board, answers), info.action_low, info.action_high)
+        actions = np.zeros((len(slots), info.action_dim))
+        while True:
             answers = pool.tick(board.todo(), seeds[board.episode], actions)
+            if watch is not None:
+                watch(pool, answers)
+            if not board.note(answers, told):
+                break
+            actions = in_box(actor.act(board, answers), info.action_low, info.action_high)
     return Outcome(board.returns, board.costs, board.lengths)
 
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from o3srl.envs.interpreters import interpreter
 from o3srl.envs.tasks import Task, module
-from o3srl.envs.worker import HEADER, IDLE, MARK, RESET, STEP
+from o3srl.envs.worker import HEADER, IDLE, MARK, PICTURE, RESET, STEP
 from o3srl.errors import SimulatorError
 
 __all__ = ["IDLE", "RESET", "STEP", "Answers", "Facts", "Pool"]
@@ -116,13 +116,20 @@ class Pool:
     """Environments of a task that act together; a context manager, after which no process is left."""
 
     def __init__(
-        self, task: Task, costs: int, seeds: Sequence[int], processes: int | None = None, patience: float = PATIENCE
+        self,
+        task: Task,
+        costs: int,
+        seeds: Sequence[int],
+        processes: int | None = None,
+        patience: float = PATIENCE,
+        camera: bool = False,
     ) -> None:
         """Make one slot per seed, with environments that tell `costs` costs.
 
-        `processes` are by default one per core; `patience` is how many seconds one operation may take.
+        `processes` are by default one per core; `patience` is how many seconds one operation may take; `camera` is
+        whether pictures will be asked for.
         """
-        self.task, self.costs, self.patience = task, costs, patience
+        self.task, self.costs, self.patience, self._camera = task, costs, patience, camera
         self.seeds = np.asarray(seeds, np.uint32)
         count = min(len(seeds), processes or cores())
         python = interpreter(task)
@@ -154,6 +161,7 @@ class Pool:
             "environment": self.task.environment,
             "module": module(self.task),
             "costs": self.costs,
+            "camera": self._camera,
             "path": [os.getcwd()],
         }
         for process in self._processes:
@@ -183,24 +191,38 @@ class Pool:
         self._check_finite(answers)
         return answers
 
+    def picture(self, slot: int) -> npt.NDArray[np.uint8]:
+        """Return what a slot's environment looks like now, [height, width, 3]."""
+        number = slot % len(self._processes)
+        process = self._processes[number]
+        process.send(b"F", np.uint32(slot // len(self._processes)).tobytes())
+        content = self._gather(b"F", self.patience, [number])[0]
+        height, width = PICTURE.unpack_from(content)
+        return np.frombuffer(content, np.uint8, offset=PICTURE.size).reshape(height, width, 3)
+
     def _check_finite(self, answers: Answers) -> None:
         finite = np.isfinite(answers.reward) & np.isfinite(answers.cost).all(1) & np.isfinite(answers.obs).all(1)
         if not finite.all():
             self._fail(int(np.argmin(finite)), "yields numbers that are not finite")
 
-    def _gather(self, kind: bytes, patience: float) -> list[bytes]:
-        """Return every process's next message, of this kind, or fail for one that died, complains or hangs."""
+    def _gather(self, kind: bytes, patience: float, asked: Sequence[int] | None = None) -> list[bytes]:
+        """Return the next message, of this kind, of the processes that were asked (None: all of them).
+
+        Fail for one that died, complains or hangs.
+        """
+        asked = range(len(self._processes)) if asked is None else asked
         answers: dict[int, bytes] = {}
-        while len(answers) < len(self._processes):
+        while len(answers) < len(asked):
             for key, _ in self._selector.select(timeout=0.25):
                 process: _Process = key.data
                 fresh = os.read(process.popen.stdout.fileno(), 1 << 20) if process.popen.stdout else b""
                 if not fresh:
                     self._died(process)
                 process.received += fresh
-            for number, process in enumerate(self._processes):
+            for number in asked:
                 if number in answers:
                     continue
+                process = self._processes[number]
                 found = process.message()
                 if found is None:
                     self._check_moving(process, patience)
@@ -211,7 +233,7 @@ class Pool:
                     self._fail(
                         int(process.slots[complaint["slot"]]), f"failed ({complaint['said']})", complaint["trace"]
                     )
-        return [answers[number] for number in range(len(self._processes))]
+        return [answers[number] for number in asked]
 
     def _check_moving(self, process: _Process, patience: float) -> None:
         # Reading the mark is a system call, so it is not done in every round of a quick simulator.

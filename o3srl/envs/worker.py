@@ -7,8 +7,9 @@ A message is a letter, the length of what follows (uint32), and that. A *slot* i
 numbers; S slots are made once (`J`, JSON in, JSON out) and then act together (`T`): in come, per slot, what to do
 (uint8: 0 nothing, 1 step, 2 reset), a seed (uint32) and an action (float64 [m]); out go obs (float32 [n]), reward
 (float64), cost (float64 [M]) and how the episode goes on (uint8: 0 does, 1 terminal, 2 truncated), one field after the
-other for all slots. `E` is an error instead, as JSON. MARK is the descriptor of a file of two numbers: how many
-operations were begun, and in which slot the last; if this process dies or hangs they say where.
+other for all slots. `F` with a slot (uint32) asks for its picture: height and width (uint32), then RGB (uint8). `E` is
+an error instead, as JSON. MARK is the descriptor of a file of two numbers: how many operations were begun, and in which
+slot the last; if this process dies or hangs they say where.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ from typing import Any
 
 import numpy as np
 
-HEADER, MARK = struct.Struct("<cI"), struct.Struct("<QI")
+HEADER, MARK, PICTURE = struct.Struct("<cI"), struct.Struct("<QI"), struct.Struct("<II")
 IDLE, STEP, RESET = 0, 1, 2
 GOES_ON, TERMINAL, TRUNCATED = 0, 1, 2
+FARTHER = 1.2  # a still camera stands back so that who leaves the circle stays in sight
 
 Answer = tuple[Any, float, Any, int]  # obs [n], reward, cost [M], how the episode goes on
 
@@ -59,7 +61,7 @@ class Slot:
         self.costs = int(setup["costs"])
         self.take_over()
         np.random.seed(seed)  # noqa: NPY002 (the simulator's own choice of generator)
-        self.env = make(setup["environment"], setup["module"])
+        self.env = make(setup["environment"], setup["module"], setup["camera"])
         self.entries = len(box(self.env.action_space)[0])
         self.width = vector(self.env.observation_space)
 
@@ -110,21 +112,27 @@ class Slot:
         return obs
 
 
-def make(environment: str, module: str) -> Any:
+def make(environment: str, module: str, camera: bool) -> Any:
     """Return the environment that a task's name stands for; `module` registers it, or has what makes it."""
+    # Bullet-Safety-Gym's environments can always be looked at, and do not take the word.
+    options = {"render_mode": "rgb_array"} if camera and module != "bullet_safety_gym" else {}
+    if camera and sys.platform == "linux" and "DISPLAY" not in os.environ:
+        os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's way to draw without a window
     if module == "safety_gymnasium":
         import_safety_gymnasium()
     else:
         importlib.import_module(module)
     if module == "safety_gymnasium" and ":" not in environment:
-        return sys.modules[module].make(environment, disable_env_checker=True)
+        if camera and "Velocity" not in environment:
+            options["camera_name"] = "fixedfar"  # by default one sees through the robot's own eyes
+        return sys.modules[module].make(environment, disable_env_checker=True, **options)
     name, colon, function = environment.partition(":")
     if colon and "-v" not in function:
         maker = getattr(importlib.import_module(name), function, None)
         if not callable(maker):
             raise RefusalError(f"{name} has no function {function!r}")
         return maker()
-    return importlib.import_module("gymnasium").make(environment, disable_env_checker=True)
+    return importlib.import_module("gymnasium").make(environment, disable_env_checker=True, **options)
 
 
 def import_safety_gymnasium() -> None:
@@ -148,6 +156,38 @@ def import_safety_gymnasium() -> None:
         importlib.import_module("safety_gymnasium")
     finally:
         dataclasses.dataclass = genuine
+
+
+def picture(env: Any, follow: bool) -> Any:
+    """Return what the environment looks like, uint8 [height, width, 3]; `follow` keeps a running agent in sight."""
+    bare = env.unwrapped if hasattr(env, "unwrapped") else env
+    if hasattr(bare, "bc") and hasattr(bare, "world"):
+        return bullet_picture(bare, follow)
+    seen = env.render() if hasattr(env, "render") else None
+    if not isinstance(seen, np.ndarray) or seen.ndim != 3 or seen.shape[2] < 3:
+        raise RefusalError(
+            'it has no camera: render() must return an array [height, width, 3], as with render_mode="rgb_array"'
+        )
+    return np.ascontiguousarray(seen[..., :3], np.uint8)
+
+
+def bullet_picture(bare: Any, follow: bool) -> Any:
+    """Return a picture of Bullet-Safety-Gym without the red sphere that hides an agent which violates a constraint.
+
+    The sphere is meant to be transparent, which PyBullet's renderer without a window does not draw.
+    """
+    sphere, camera = bare.agent.violation_body_id, bare.world.camera
+    before, where = (camera.cam_base_pos, camera.cam_dist), bare.bc.getBasePositionAndOrientation(sphere)
+    if follow:
+        camera.cam_base_pos = (*bare.agent.get_position()[:2], 0.0)
+    else:
+        camera.cam_dist *= FARTHER
+    bare.bc.resetBasePositionAndOrientation(sphere, (0.0, 0.0, -100.0), (0.0, 0.0, 0.0, 1.0))
+    try:
+        return np.ascontiguousarray(bare.render(mode="rgb_array"), np.uint8)
+    finally:
+        camera.cam_base_pos, camera.cam_dist = before
+        bare.bc.resetBasePositionAndOrientation(sphere, *where)
 
 
 def box(space: Any) -> tuple[Any, Any]:
@@ -183,6 +223,7 @@ class Worker:
         self.mark = mmap.mmap(int(mark), MARK.size)
         self.operations, self.slot = 0, 0
         self.slots: list[Slot] = []
+        self.follow = False
 
     def begin(self, slot: int) -> None:
         """Leave word of what comes next."""
@@ -202,21 +243,31 @@ class Worker:
                 return  # nobody is there any more
             kind, length = HEADER.unpack(header)
             content = self.inward.read(length)
+            answer = {b"J": self.set_up, b"T": self.act, b"F": self.look}[kind]
             try:
-                self.send(kind, self.set_up(json.loads(content)) if kind == b"J" else self.act(content))
+                self.send(kind, answer(content))
             except BaseException as error:
                 said = str(error) if isinstance(error, RefusalError) else f"{type(error).__name__}: {error}"
                 trace = "" if isinstance(error, RefusalError) else traceback.format_exc()
                 self.send(b"E", json.dumps({"slot": self.slot, "said": said, "trace": trace}).encode())
                 return
 
-    def set_up(self, setup: dict[str, Any]) -> bytes:
+    def set_up(self, content: bytes) -> bytes:
         """Make the slots; return what their environment is like."""
+        setup: dict[str, Any] = json.loads(content)
+        self.follow = "Run" in setup["environment"]
         sys.path[:0] = setup["path"]
         for number, seed in enumerate(setup["seeds"]):
             self.begin(number)
             self.slots.append(Slot(setup, seed))
         return json.dumps(facts(self.slots[0].env)).encode()
+
+    def look(self, content: bytes) -> bytes:
+        """Take a picture of a slot."""
+        number = int(np.frombuffer(content, np.uint32)[0])
+        self.begin(number)
+        seen = picture(self.slots[number].env, self.follow)
+        return PICTURE.pack(*seen.shape[:2]) + seen.tobytes()
 
     def act(self, content: bytes) -> bytes:
         """Do what is to be done in each slot; return what came of it."""

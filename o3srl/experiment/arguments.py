@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from o3srl.data.describe import LIMITS
 from o3srl.envs.gym import ENVIRONMENTS
 from o3srl.envs.pool import PATIENCE
 from o3srl.errors import ConfigError, did_you_mean
@@ -60,6 +59,10 @@ class EvaluateArguments:
     """processes of simulators; by default one per core"""
     patience: float = PATIENCE
     """seconds that one step or reset of a simulator may take before it counts as hanging"""
+    render: Path | None = None
+    """film the first episode, with what it earns and spends, into this .gif or .mp4 instead"""
+    lane: int = 0
+    """whose policy is filmed; lanes are counted from 0"""
 
 
 @dataclass(frozen=True)
@@ -71,36 +74,43 @@ class ReportArguments:
 
 
 @dataclass(frozen=True)
-class DataGetArguments:
-    """Fetch DSRL's log of a task from the Hugging Face Hub, unless it is in the Hub's cache already, and check it.
+class CollectArguments:
+    """Make a log for a task: train behavior policies at a ladder of cost limits (PPO with a Lagrangian), keep all
+    episodes of their training, and choose from them evenly over the plane of cost and return.
 
-    Then `o3srl train --task TASK` trains on it. docs/data.md says which variables move the cache, name a mirror, or
-    forbid the network."""
+    A collection that was stopped goes on when the same command is given again."""
 
-    task: tyro.conf.Positional[str]
-    """a task of Bullet-Safety-Gym or Safety-Gymnasium, as `o3srl tasks` lists them"""
-    out: Path | None = None
-    """also copy it here (.hdf5)"""
-
-
-@dataclass(frozen=True)
-class DataInfoArguments:
-    """Say what a log holds: episodes, returns, costs, and what is odd about it."""
-
-    log: tyro.conf.Positional[str]
-    """a file (.hdf5, .npz), or a task whose log is built in or was fetched"""
-    limits: tuple[float, ...] = LIMITS
-    """count the episodes within each of these, and tell the best of them"""
-    picture: Path | None = None
-    """also draw every episode's reward over its cost into this file (.png, .svg, .pdf), which may not exist yet"""
-
-
-@dataclass(frozen=True)
-class DataCheckArguments:
-    """Say whether a log can be trained on, and what is odd about it."""
-
-    log: tyro.conf.Positional[str]
-    """a file (.hdf5, .npz), or a task whose log is built in or was fetched"""
+    task: str
+    """a name of `o3srl tasks`, or a Gymnasium environment of one's own: MyTask-v0, or my_module:make"""
+    out: Path
+    """the log to write, in DSRL's format: FILE.hdf5"""
+    limits: list[str] = dataclasses.field(default_factory=lambda: ["5", "10", "20", "40", "70", "none"])
+    """cost limits per episode, a policy each; `none` is a policy that earns what it can"""
+    episodes: int | None = None
+    """how many episodes the log shall have (default: as DSRL's of this task, else 1000)"""
+    steps: int | None = None
+    """steps in the simulator per limit (default: by the task, 400,000 and more)"""
+    envelope: str = "task"
+    """the best return that the log may hold at a cost: `task` for that of DSRL's log where it is known, `none`, or
+    pairs "cost,return cost,return", linear between"""
+    environments: int = 16
+    """environments that play side by side, an episode each per batch"""
+    exploration: float | None = None
+    """standard deviation of the first actions in the unit box (default: 0.3 for drones, else 0.6)"""
+    seed: int = 0
+    """of everything random; the same seed makes the same log"""
+    costs: int = 1
+    """costs per step, for an environment of one's own"""
+    horizon: int | None = None
+    """steps of an episode, for an environment of one's own without a time limit"""
+    processes: int | None = None
+    """processes of simulators; by default one per core"""
+    patience: float = PATIENCE
+    """seconds that one step or reset of a simulator may take before it counts as hanging"""
+    overwrite: bool = False
+    """replace FILE.hdf5"""
+    keep: bool = False
+    """keep all episodes of the training, in FILE.hdf5.collecting, to choose others later without training"""
 
 
 def parse(kind: type[Parsed], words: Sequence[str], command: str) -> Parsed:

@@ -49,7 +49,7 @@ class Evaluation(NamedTuple):
     patience: float = PATIENCE
 
 
-class _Question(NamedTuple):
+class Question(NamedTuple):
     """What is asked of a run: the run, its directory, the task, each lane's limit, the task's constants, the log."""
 
     saved: Saved
@@ -80,15 +80,13 @@ class _Question(NamedTuple):
 
 def evaluate(directory: Path, asked: Evaluation, told: Told | None = None) -> dict[str, Any]:
     """Run the episodes, write `result.json` into the run directory, and return its content."""
-    question = _question(directory, asked)
-    outcome = _play(
-        question, question.saved.parameters(asked.iterate), asked, told, 0, len(question.limits) * asked.episodes
-    )
+    about = question(directory, asked)
+    outcome = _play(about, about.saved.parameters(asked.iterate), asked, told, 0, len(about.limits) * asked.episodes)
     result = {
-        **question.facts(asked),
-        "updates": question.saved.updates,
-        "episodes_spent": _spent(directory) + asked.episodes * len(question.limits),
-        **_scored(question, outcome),
+        **about.facts(asked),
+        "updates": about.saved.updates,
+        "episodes_spent": _spent(directory) + asked.episodes * len(about.limits),
+        **_scored(about, outcome),
     }
     write_json(directory / RESULT, result)
     return result
@@ -99,20 +97,18 @@ def evaluate_snapshots(directory: Path, asked: Evaluation, told: Told | None = N
 
     Snapshots that the file already holds, evaluated under the same settings, are not evaluated again.
     """
-    question = _question(directory, asked)
+    about = question(directory, asked)
     kept = snapshots.kept(directory)
     if not kept:
         raise RunError(f"{directory} kept no snapshots: train with --snapshots N (of N policies, evenly spaced).")
-    facts = {**question.facts(asked), "limits": [list(limit) for limit in question.limits]}
-    path, each = directory / CURVE, asked.episodes * len(question.limits)
+    facts = {**about.facts(asked), "limits": [list(limit) for limit in about.limits]}
+    path, each = directory / CURVE, asked.episodes * len(about.limits)
     points = _points(path, facts)
     missing = [updates for updates in kept if updates not in {point["updates"] for point in points}]
     for index, updates in enumerate(missing):
-        parameters = at_snapshot(question.saved, updates, asked.iterate)
-        outcome = _play(question, parameters, asked, told, index * each, len(missing) * each)
-        points = sorted(
-            [*points, {"updates": updates, **_scored(question, outcome)}], key=lambda point: point["updates"]
-        )
+        parameters = at_snapshot(about.saved, updates, asked.iterate)
+        outcome = _play(about, parameters, asked, told, index * each, len(missing) * each)
+        points = sorted([*points, {"updates": updates, **_scored(about, outcome)}], key=lambda point: point["updates"])
         write_json(path, {**facts, "episodes_spent": _spent(directory) + each, "points": points})
     return json.loads(path.read_text())
 
@@ -125,7 +121,8 @@ def _points(path: Path, facts: dict[str, Any]) -> list[dict[str, Any]]:
         return []
 
 
-def _question(directory: Path, asked: Evaluation) -> _Question:
+def question(directory: Path, asked: Evaluation) -> Question:
+    """Return what is asked of a run, made sure of; nothing is simulated."""
     counts = {
         "--episodes": asked.episodes,
         "--environments": asked.environments,
@@ -152,17 +149,17 @@ def _question(directory: Path, asked: Evaluation) -> _Question:
     if any(len(limit) != saved.info.costs for limit in limits):
         raise ConfigError(f"The run has {saved.info.costs} cost(s): give as many limits, joined by commas.")
     log = read_log(directory)
-    return _Question(saved, directory, task, limits, task.constants or log_constants(log["returns"]), log)
+    return Question(saved, directory, task, limits, task.constants or log_constants(log["returns"]), log)
 
 
 def _play(
-    question: _Question, parameters: Parameters, asked: Evaluation, told: Told | None, before: int, total: int
+    about: Question, parameters: Parameters, asked: Evaluation, told: Told | None, before: int, total: int
 ) -> Outcome:
     """Return the outcome [L, E] of policies with parameters [L, ...]."""
-    saved, limits = question.saved, jnp.asarray(question.limits, jnp.float32)
+    saved, limits = about.saved, jnp.asarray(about.limits, jnp.float32)
     policy = saved.algorithm.policy
-    if question.task.suite == tasks.BUILT_IN:
-        environment, key = make_environment(question.task.name), raw_key(asked.seed)
+    if about.task.suite == tasks.BUILT_IN:
+        environment, key = make_environment(about.task.name), raw_key(asked.seed)
 
         def one(parameters: Any, limit: Any) -> Any:
             return rollout(key, policy, parameters, environment, limit, asked.episodes)
@@ -179,20 +176,18 @@ def _play(
 
     if told is not None:
         told(done, total)
-    return simulate(policy, parameters, limits, question.task, saved.info, asked.episodes, settings, ended)
+    return simulate(policy, parameters, limits, about.task, saved.info, asked.episodes, settings, ended)
 
 
-def _scored(question: _Question, outcome: Outcome) -> dict[str, Any]:
-    returns, costs = np.asarray(question.log["returns"]), np.asarray(question.log["costs"])
-    own = question.saved.plan.lanes
+def _scored(about: Question, outcome: Outcome) -> dict[str, Any]:
+    returns, costs = np.asarray(about.log["returns"]), np.asarray(about.log["costs"])
+    own = about.saved.plan.lanes
     lanes = [
         {
-            **_lane(
-                question.constants, lane, limit, np.asarray(outcome.returns[index]), np.asarray(outcome.costs[index])
-            ),
+            **_lane(about.constants, lane, limit, np.asarray(outcome.returns[index]), np.asarray(outcome.costs[index])),
             "best_logged": None if (best := best_within(returns, costs, limit)) is None else float(returns[best]),
         }
-        for index, (lane, limit) in enumerate(zip(own, question.limits, strict=True))
+        for index, (lane, limit) in enumerate(zip(own, about.limits, strict=True))
     ]
     return {"lanes": lanes, **_summary(own, lanes)}
 

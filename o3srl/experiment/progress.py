@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console, Group
@@ -15,6 +16,9 @@ from rich.text import Text
 
 from o3srl.experiment.run import Reporter, Run, Stop
 from o3srl.train import Chunk
+
+if TYPE_CHECKING:
+    from o3srl.collect.run import Progress as Climb
 
 PLAIN_LINES = 10  # how many lines a run prints where there is no terminal
 
@@ -39,6 +43,39 @@ def reporting(console: Console) -> Generator[Reporter]:
         if not console.is_terminal and chunk.updates * PLAIN_LINES // total > told:
             told = chunk.updates * PLAIN_LINES // total
             console.print(f"{chunk.updates:>9,} of {total:,} updates   {line}", highlight=False, soft_wrap=True)
+
+    if not console.is_terminal:
+        yield report
+        return
+    with Live(Group(bar, below), console=console, refresh_per_second=4):
+        yield report
+
+
+@contextmanager
+def collecting(console: Console, limits: Sequence[float], steps: int) -> Generator[Callable[[Climb], None]]:
+    """Yield the reporter of a collection's batches: a bar over the steps of all limits, or lines without a terminal."""
+    bar = Progress(
+        TextColumn("collecting"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("steps,"),
+        TimeRemainingColumn(compact=True), TextColumn("left"), console=console,
+    )  # fmt: skip
+    total = len(limits) * steps
+    job = bar.add_task("collecting", total=total)
+    below = Text("starting the simulators ...")
+    told = -1
+
+    def report(at: Climb) -> None:
+        nonlocal told
+        done = at.rung * steps + min(at.steps, steps)
+        bar.update(job, completed=done)
+        cost, multiplier = (",".join(f"{x:.3g}" for x in at.metrics[name]) for name in ("cost", "multiplier"))
+        below.plain = (
+            f"limit {at.limit:g}  reward {at.metrics['reward']:.4g}  cost {cost}  multiplier {multiplier}  "
+            f"exploration {at.metrics['deviation']:.2f}"
+        ).replace("limit inf", "no limit")
+        part = done * len(limits) * 2 // total
+        if not console.is_terminal and part > told:
+            told = part
+            console.print(f"{done:>10,} of {total:,} steps   {below.plain}", highlight=False, soft_wrap=True)
 
     if not console.is_terminal:
         yield report
@@ -80,8 +117,11 @@ def facts(chunk: Chunk, lanes: int) -> str:
 
 
 @contextmanager
-def stoppable(console: Console) -> Generator[Stop]:
-    """Yield a question: was the run asked to stop? Ctrl-C (or SIGTERM) asks; a second Ctrl-C does not wait."""
+def stoppable(console: Console, unit: str = "chunk, with a checkpoint") -> Generator[Stop]:
+    """Yield a question: was the run asked to stop? Ctrl-C (or SIGTERM) asks; a second Ctrl-C does not wait.
+
+    `unit` is after what it stops.
+    """
     asked = False
 
     def ask(signum: int, frame: FrameType | None) -> None:
@@ -89,7 +129,7 @@ def stoppable(console: Console) -> Generator[Stop]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        console.print("Stopping after this chunk, with a checkpoint. Ctrl-C again stops at once.")
+        console.print(f"Stopping after this {unit}. Ctrl-C again stops at once.")
 
     old = {kind: signal.signal(kind, ask) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -5,8 +5,8 @@ As in the paper, what is safe is bold and what is not is grey, where a table tel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -14,6 +14,9 @@ from rich.table import Table
 from o3srl.data import dsrl
 from o3srl.envs import interpreters
 from o3srl.envs.tasks import BUILT_IN, SUITES, TASKS
+
+if TYPE_CHECKING:
+    from o3srl.collect.run import Collected
 
 SAFE, UNSAFE = "bold", "grey50"
 
@@ -115,3 +118,22 @@ def _verdict(normalized_cost: float) -> str:
 def _label(setting: Mapping[str, Any]) -> str:
     own = [f"{path}={value:g}" for path, value in setting.items() if path not in ("limit", "seeds", "mean", "std")]
     return ", ".join([f"limit={','.join(f'{limit:g}' for limit in setting['limit'])}", *own])
+
+
+def collected_table(collected: Collected, limits: Sequence[float]) -> Table:
+    """Return the table of a collection: per limit of the ladder, what of the log lies within it."""
+    from o3srl.collect import thin
+
+    envelope = collected.envelope
+    cost, returns = collected.cost[collected.chosen], collected.returns[collected.chosen]
+    table = Table(title=f"{len(cost):,} of {len(collected.cost):,} episodes")
+    for name in ("within", "episodes", "best return", *(["envelope"] if envelope else [])):
+        table.add_column(name, justify="right")
+    for limit in sorted(limits):
+        inside = cost <= limit
+        row = [f"{limit:g}".replace("inf", "any cost"), f"{inside.sum():,}"]
+        row.append(f"{returns[inside].max():.5g}" if inside.any() else "-")
+        if envelope is not None:
+            row.append(f"{thin.greatest(envelope, limit):.5g}")
+        table.add_row(*row)
+    return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import optax
@@ -27,8 +27,8 @@ class BCConfig:
     """gamma, which cloning does not use; others read it off the oracle"""
     hidden: tuple[int, ...] = (256, 256)
     """widths of the hidden layers"""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """what the layers compute in; parameters are always float32"""
+    precision: nets.Precision = "auto"
+    """what the layers compute in (auto: bfloat16 on a GPU, float32 on a CPU); parameters are always float32"""
 
 
 class BCState(NamedTuple):
@@ -42,7 +42,7 @@ def bc(config: BCConfig = BCConfig()) -> Oracle:
     """Return the oracle whose actor minimizes mean (pi(s) - a)^2 over batch and action dimensions."""
     adam = optax.adam(config.rate)
 
-    act = partial(nets.perceptron, final=jnp.tanh, compute=jnp.dtype(config.precision))
+    act = partial(nets.perceptron, final=jnp.tanh, compute=nets.compute_type(config.precision))
 
     def init(key: Array, example: Transition) -> BCState:
         actor = nets.mlp(key, example.obs.shape[-1], example.action.shape[-1], config.hidden)

@@ -52,8 +52,8 @@ class IQLConfig:
     """length of that cosine in updates"""
     hidden: tuple[int, ...] = (256, 256)
     """widths of the hidden layers of actor, Q and V"""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """what the layers compute in; parameters are always float32"""
+    precision: nets.Precision = "auto"
+    """what the layers compute in (auto: bfloat16 on a GPU, float32 on a CPU); parameters are always float32"""
 
 
 class Actor(NamedTuple):
@@ -85,7 +85,7 @@ def iql(config: IQLConfig = IQLConfig()) -> Oracle:
         actor: -mean min(exp(beta A), weight_limit) log pi(a | s)
     """
     heads = {"scalar": critics.scalar, "decomposed": critics.decomposed}[config.critic]()
-    compute = jnp.dtype(config.precision)
+    compute = nets.compute_type(config.precision)
     schedule = optax.cosine_decay_schedule(config.actor_rate, config.decay_updates)
     actor_adam, value_adam, critic_adam = map(optax.adam, (schedule, config.critic_rate, config.critic_rate))
     network = partial(nets.perceptron, compute=compute)

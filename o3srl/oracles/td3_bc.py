@@ -50,8 +50,8 @@ class TD3BCConfig:
     """Adam's learning rate of the critics"""
     hidden: tuple[int, ...] = (256, 256)
     """widths of the hidden layers of actor and critics"""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """what the layers compute in; parameters are always float32"""
+    precision: nets.Precision = "auto"
+    """what the layers compute in (auto: bfloat16 on a GPU, float32 on a CPU); parameters are always float32"""
 
 
 class TD3BCState(NamedTuple):
@@ -75,7 +75,7 @@ def td3_bc(config: TD3BCConfig = TD3BCConfig()) -> Oracle:
         actor:  -alpha mean Q_1(s, pi(s)) / mean |Q_1(s, pi(s))| + mean (pi(s) - a)^2
     """
     heads = {"scalar": critics.scalar, "decomposed": critics.decomposed}[config.critic]()
-    compute = jnp.dtype(config.precision)
+    compute = nets.compute_type(config.precision)
     actor_adam, critic_adam = optax.adam(config.actor_rate), optax.adam(config.critic_rate)
 
     act = partial(nets.perceptron, final=jnp.tanh, compute=compute)

@@ -1,0 +1,1 @@
+"""Films of episodes, with what is earned and spent drawn in."""
