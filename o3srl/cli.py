@@ -8,14 +8,9 @@ import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from o3srl.errors import ConfigError, O3SRLError, did_you_mean
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from o3srl.types import Data
+from o3srl.terminal import errors, output, tell
 
 OVERVIEW = """\
 o3srl: the policy that earns the most from a log while its cost stays within a budget
@@ -55,12 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except O3SRLError as error:
         if debug:
             raise
-        _tell(_errors(), str(error), "[bold red]Error:[/] ")
+        tell(errors(), str(error), "[bold red]Error:[/] ")
         return 2
     except KeyboardInterrupt:
         if debug:
             raise
-        _errors().print("Stopped at once; the last checkpoint stands.")
+        errors().print("Stopped at once; the last checkpoint stands.")
         return 130
 
 
@@ -97,19 +92,19 @@ def _resume(words: list[str]) -> int:
 def _attend(directory: Path, work: Callable[..., bool]) -> int:
     from o3srl.experiment.progress import reporting, stoppable
 
-    console = _output()
+    console = output()
     with _warnings_told(), stoppable(console) as stop, reporting(console) as report:
         finished = work(report, stop)
     from o3srl.experiment.record import frozen_lanes
     from o3srl.experiment.run import read
 
     for told in frozen_lanes(directory):
-        _tell(_errors(), told, "[yellow]Warning:[/] ")
+        tell(errors(), told, "[yellow]Warning:[/] ")
     if not finished:
-        _tell(console, f"Stopped. Go on with: o3srl resume {directory}")
+        tell(console, f"Stopped. Go on with: o3srl resume {directory}")
         return 130
     following = "evaluate" if read(directory)[0].run.task else "report"
-    _tell(console, f"Trained: {directory}. Next: o3srl {following} {directory}")
+    tell(console, f"Trained: {directory}. Next: o3srl {following} {directory}")
     return 0
 
 
@@ -134,19 +129,19 @@ def _evaluate(words: list[str]) -> int:
         asked.processes,
         asked.patience,
     )
-    console = _output()
+    console = output()
     if asked.render is not None:
         from o3srl.film.episode import film
 
         with console.status("filming ..."):
             filmed = film(asked.directory, question, asked.lane, asked.render)
         cost = ", ".join(f"{one:g}" for one in filmed.cost)
-        _tell(console, f"Written: {asked.render}: {filmed.steps} steps, reward {filmed.reward:.2f}, cost {cost}")
+        tell(console, f"Written: {asked.render}: {filmed.steps} steps, reward {filmed.reward:.2f}, cost {cost}")
         return 0
     with simulating(console) as told:
         result = (evaluate_snapshots if asked.snapshots else evaluate)(asked.directory, question, told)
     console.print(table.curve_table(result) if asked.snapshots else table.result_table(result))
-    _tell(console, f"Written: {asked.directory / (CURVE if asked.snapshots else RESULT)}")
+    tell(console, f"Written: {asked.directory / (CURVE if asked.snapshots else RESULT)}")
     return 0
 
 
@@ -156,7 +151,7 @@ def _report(words: list[str]) -> int:
     directory = parse(ReportArguments, words, "o3srl report").directory
     from o3srl.experiment.report import write_report
 
-    _tell(_output(), f"Written: {write_report(directory)}")
+    tell(output(), f"Written: {write_report(directory)}")
     return 0
 
 
@@ -174,7 +169,7 @@ def _collect(words: list[str]) -> int:
     picture = told.out.with_suffix(".png")
     if picture.exists() and not told.overwrite:
         raise ConfigError(f"{picture} exists, where the picture of the log goes. Choose another --out, or --overwrite.")
-    console = _output()
+    console = output()
     with (
         stoppable(console, "batch; finished stints stay") as stop,
         collecting(console, asked.limits, asked.steps) as report,
@@ -190,100 +185,22 @@ def _collect(words: list[str]) -> int:
             stop=stop,
         )
     if collected is None:
-        _tell(console, f"Stopped. The same command goes on from {working(told.out)}.")
+        tell(console, f"Stopped. The same command goes on from {working(told.out)}.")
         return 130
     console.print(table.collected_table(collected, asked.limits))
     for sentence in table.collected_notes(collected):
-        _tell(console, sentence)
+        tell(console, sentence)
     cost, returns = collected.cost[collected.chosen], collected.returns[collected.chosen]
     write_scatter(picture, f"{told.task}: {len(cost):,} episodes", returns, cost[:, None], table.finite(asked.limits))
-    _tell(console, f"Written: {picture}, every episode's reward over its cost.")
-    _tell(console, f"Written: {told.out}. Next: o3srl train --task {told.task} --data {told.out} --out runs/x")
+    tell(console, f"Written: {picture}, every episode's reward over its cost.")
+    tell(console, f"Written: {told.out}. Next: o3srl train --task {told.task} --data {told.out} --out runs/x")
     return 0
 
 
 def _data(words: list[str]) -> int:
-    usage = "Usage: o3srl data get TASK | o3srl data info LOG | o3srl data check LOG (each with --help)"
-    if not words or words[0] in ("-h", "--help"):
-        print(usage)
-        return 0
-    parts: Mapping[str, Callable[[list[str]], int]] = {
-        "get": _data_get, "info": _data_info, "check": _data_check,
-    }  # fmt: skip
-    if words[0] not in parts:
-        raise ConfigError(usage)
-    return parts[words[0]](words[1:])
+    from o3srl.cli_data import run
 
-
-def _data_get(words: list[str]) -> int:
-    from o3srl.experiment.arguments import DataGetArguments, parse
-
-    asked = parse(DataGetArguments, words, "o3srl data get")
-    from o3srl.data import dsrl
-    from o3srl.envs import tasks
-
-    task = tasks.find(asked.task)
-    if asked.out is not None:
-        dsrl.refuse_target(asked.out)
-    file, data, odd = dsrl.get(task)
-    if asked.out is not None:
-        dsrl.copy(file, asked.out)
-    for sentence in odd:
-        _tell(_output(), sentence, "[yellow]odd:[/] ")
-    held = f"{len(data.episodes.start):,} episodes, {len(data.table):,} rows"
-    where = "" if asked.out is None else f" --data {asked.out}"
-    _tell(_output(), f"{task.name}: {held}, checked: {asked.out or file}")
-    _tell(_output(), f"Next: o3srl train --task {task.name}{where} --limit 5 --out runs/{task.name}")
-    return 0
-
-
-def _data_info(words: list[str]) -> int:
-    from o3srl.experiment.arguments import DataInfoArguments, parse
-
-    asked = parse(DataInfoArguments, words, "o3srl data info")
-    from o3srl.data import describe, render
-
-    if asked.picture is not None:
-        from o3srl.experiment.picture import refuse_picture
-
-        refuse_picture(asked.picture)
-    data = _log(asked.log)
-    print(render(describe(data, asked.limits)))
-    if asked.picture is not None:
-        import numpy as np
-
-        from o3srl.experiment.picture import write_scatter
-
-        returns, costs = (np.asarray(part, np.float64) for part in data.episodes[2:])
-        title = f"{data.info.task or Path(asked.log).name}: {len(returns):,} logged episodes"
-        write_scatter(asked.picture, title, returns, costs, asked.limits)
-        _tell(_output(), f"Written: {asked.picture}")
-    return 0
-
-
-def _data_check(words: list[str]) -> int:
-    from o3srl.experiment.arguments import DataCheckArguments, parse
-
-    asked = parse(DataCheckArguments, words, "o3srl data check")
-    data = _log(asked.log)
-    for finding in data.info.findings:
-        _tell(_output(), finding, "[yellow]odd:[/] ")
-    held = f"{len(data.episodes.start):,} episodes, {len(data.usable):,} usable rows"
-    print(f"{asked.log} can be trained on: {held}.")
-    return 0
-
-
-def _log(name: str) -> Data:
-    """Return the log of a file, or of a task by its name; what is odd about it is the caller's to tell."""
-    from o3srl.data import load
-    from o3srl.experiment.config import RunConfig
-    from o3srl.experiment.run import load_data
-
-    path = Path(name)
-    word = not path.exists() and not path.suffix and len(path.parts) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return load_data(RunConfig(task=name)) if word else load(name)
+    return run(words)
 
 
 def _tasks(words: list[str]) -> int:
@@ -294,14 +211,14 @@ def _tasks(words: list[str]) -> int:
         raise ConfigError(f"o3srl tasks takes no arguments; got {' '.join(words)}.")
     from o3srl.experiment.table import task_tables
 
-    console = _output()
+    console = output()
     for table, note in task_tables():
         console.print(table)
         if note:
-            _tell(console, f"{note}\n")
-    _tell(console, "The log of a task that has none here: o3srl data get TASK fetches DSRL's.")
-    _tell(console, "Your own Gymnasium environment, with the cost in its info: --task MyTask-v0 or my_module:make.")
-    _tell(
+            tell(console, f"{note}\n")
+    tell(console, "The log of a task that has none here: o3srl data get TASK fetches DSRL's.")
+    tell(console, "Your own Gymnasium environment, with the cost in its info: --task MyTask-v0 or my_module:make.")
+    tell(
         console, "Returns are the extremes of the task's log (DSRL's in simulators): 0 and 1 of the normalized reward."
     )
     return 0
@@ -320,31 +237,12 @@ def _start_jax() -> None:
 
 @contextmanager
 def _warnings_told() -> Generator[None]:
-    def tell(message: Warning | str, *_: object, **__: object) -> None:
-        _tell(_errors(), str(message), "[yellow]Warning:[/] ")
+    def say(message: Warning | str, *_: object, **__: object) -> None:
+        tell(errors(), str(message), "[yellow]Warning:[/] ")
 
     from o3srl.data import DataWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", DataWarning)  # what a log has to say is said each time
-        warnings.showwarning = tell
+        warnings.showwarning = say
         yield
-
-
-def _tell(console: Console, text: str, label: str = "") -> None:
-    # A path or message is printed as it is, in one piece: not wrapped, not colored, its brackets no markup.
-    from rich.markup import escape
-
-    console.print(f"{label}{escape(text)}", soft_wrap=True, highlight=False)
-
-
-def _output() -> Console:
-    from rich.console import Console
-
-    return Console()
-
-
-def _errors() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from o3srl import cli
+from o3srl.cli_data import GetArguments
 from o3srl.data import DataWarning
 from o3srl.envs import tasks
-from o3srl.experiment.arguments import DataGetArguments, parse, parse_train
+from o3srl.experiment.arguments import parse, parse_train
 from tests.conftest import walk
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,7 +84,7 @@ def test_every_printed_command_parses(words, tmp_path, monkeypatch, capsys):
         assert plan.run.out
         assert plan.lanes
     elif words[:2] == ["data", "get"]:  # what it does, without the network: test_hub.py
-        assert tasks.find(parse(DataGetArguments, words[2:], "o3srl data get").task).log
+        assert tasks.find(parse(GetArguments, words[2:], "o3srl data get").task).log
     elif words[0] == "data":
         np.savez("log.npz", **walk())
         assert cli.main(words) == 0

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from o3srl.data.describe import LIMITS
 from o3srl.envs.gym import ENVIRONMENTS
 from o3srl.envs.pool import PATIENCE
 from o3srl.errors import ConfigError, did_you_mean
@@ -115,39 +114,6 @@ class CollectArguments:
     """replace FILE.hdf5"""
     keep: bool = False
     """keep all episodes of the training, in FILE.hdf5.collecting, to choose others later without training"""
-
-
-@dataclass(frozen=True)
-class DataGetArguments:
-    """Fetch DSRL's log of a task from the Hugging Face Hub, unless it is in the Hub's cache already, and check it.
-
-    Then `o3srl train --task TASK` trains on it. docs/data.md says which variables move the cache, name a mirror, or
-    forbid the network."""
-
-    task: tyro.conf.Positional[str]
-    """a task of Bullet-Safety-Gym or Safety-Gymnasium, as `o3srl tasks` lists them"""
-    out: Path | None = None
-    """also copy it here (.hdf5)"""
-
-
-@dataclass(frozen=True)
-class DataInfoArguments:
-    """Say what a log holds: episodes, returns, costs, and what is odd about it."""
-
-    log: tyro.conf.Positional[str]
-    """a file (.hdf5, .npz), or a task whose log is built in or was fetched"""
-    limits: tuple[float, ...] = LIMITS
-    """count the episodes within each of these, and tell the best of them"""
-    picture: Path | None = None
-    """also draw every episode's reward over its cost into this file (.png, .svg, .pdf), which may not exist yet"""
-
-
-@dataclass(frozen=True)
-class DataCheckArguments:
-    """Say whether a log can be trained on, and what is odd about it."""
-
-    log: tyro.conf.Positional[str]
-    """a file (.hdf5, .npz), or a task whose log is built in or was fetched"""
 
 
 def asked_of(told: CollectArguments) -> Asked:
