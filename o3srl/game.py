@@ -82,8 +82,8 @@ def o3srl(
             )
         key_primal, key_feedback = jax.random.split(key)
         primal = oracle.init(key_primal, rounds.example(data.info))
-        scale = jnp.asarray(data.scaling.cost, jnp.float32)
-        per_episode = jnp.broadcast_to(jnp.asarray(limit, jnp.float32), (costs,))
+        scale = jnp.asarray(data.scaling.cost, float)
+        per_episode = jnp.broadcast_to(jnp.asarray(limit, float), (costs,))
         return GameState(
             primal=primal,
             dual=dual.init(),
