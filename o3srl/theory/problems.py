@@ -15,7 +15,7 @@ from o3srl.tabular.lp import optimum
 from o3srl.tabular.solve import Path, any_choice, best_response, cost_range, deterministic, occupancy, trace_path, values
 
 PLACES = 24  # more than the best responses of any of these problems; `make` checks
-LEAST_MAXIMUM = 0.5  # C is twice lambda*, and at least this
+MAXIMUM, LEAST_MAXIMUM = 1.5, 0.5  # C is so many times lambda*, and at least so much; at 2 a uniform grid begins at lambda*
 
 
 class Problems(NamedTuple):
@@ -76,7 +76,7 @@ def limited(cmdp: CMDP, share: Array) -> Problems:
 
 
 def solved(cmdp: CMDP, path: Path, limit: Array) -> Problems:
-    """Return the problems with their linear programs solved, and C at twice lambda*."""
+    """Return the problems with their linear programs solved, and C at `MAXIMUM` times lambda*."""
     best = [optimum(jax.tree.map(lambda x, lane=lane: x[lane], cmdp), limit[lane]) for lane in range(len(limit))]
     multiplier = jnp.asarray([one.multiplier[0] for one in best])
     allowance = limit * (1.0 - cmdp.discount)[:, None]
@@ -96,14 +96,23 @@ def solved(cmdp: CMDP, path: Path, limit: Array) -> Problems:
         lowest=unknown,
         highest=unknown,
     )
-    return problems.with_maximum(jnp.maximum(2.0 * multiplier, LEAST_MAXIMUM))
+    return problems.with_maximum(jnp.maximum(MAXIMUM * multiplier, LEAST_MAXIMUM))
 
 
 def counterexample() -> Problems:
     """Return the problem on which Algorithm 2 as printed fails: actions (0.8, 1) and (0, 0), limit 0.5, C = 2."""
-    cmdp = jax.tree.map(lambda x: x[None], one_state([0.8, 0.0], [[1.0], [0.0]]))
+    return two_actions(np.array([0.8]))
+
+
+def two_actions(reward: np.ndarray) -> Problems:
+    """Return one-state problems with actions (reward [L], 1) and (0, 0), limit 0.5 and C = 2: lambda* is the reward.
+
+    The violation is always 0.5 or -0.5, so a dual has as much to learn as L's range allows.
+    """
+    cost = jnp.asarray([[1.0], [0.0]])
+    cmdp = jax.vmap(lambda one: one_state(jnp.stack([one, jnp.zeros(())]), cost))(jnp.asarray(reward))
     path = jax.vmap(lambda one: trace_path(one, PLACES))(cmdp)
-    return solved(cmdp, path, jnp.full((1, 1), 0.5)).with_maximum(jnp.full(1, 2.0))
+    return solved(cmdp, path, jnp.full((len(reward), 1), 0.5)).with_maximum(jnp.full(len(reward), 2.0))
 
 
 def _largest_cost(cmdp: CMDP) -> Array:
