@@ -34,6 +34,7 @@ class Played(NamedTuple):
     multiplier: Array
     last: Array
     lagrangian: np.ndarray
+    metrics: dict[str, np.ndarray]
 
 
 def play(
@@ -64,6 +65,7 @@ def play(
                 multiplier=averages.multiplier,
                 last=last(settings, lanes.state),
                 lagrangian=total / (chunk + 1),
+                metrics=metrics,
             )
         )
     return history

@@ -155,16 +155,14 @@ def average_that_belongs(problems: Problems, rounds: int = 256) -> tuple[dict[st
         )
 
     history = play(build, (lanes, rate), np.arange(len(rate)), rounds, rounds)
-    path = [played.average * played.rounds for played in history]
-    answered = [played.multiplier[:, 0] * played.rounds for played in history]
-    each = [path[0], *(np.asarray(b) - np.asarray(a) for a, b in zip(path, path[1:], strict=False))]
-    lams = np.stack([answered[0], *(np.asarray(b) - np.asarray(a) for a, b in zip(answered, answered[1:], strict=False))])
-    pairs = np.stack([np.asarray(jax.vmap(values)(lanes.cmdp, rho)) for rho in each])
-    violation = pairs[..., 1] - np.asarray(lanes.allowance[:, 0])
-    following = np.concatenate([lams[1:], np.where(violation.sum(0) > 0, np.asarray(lanes.maximum), 0.0)[None]])
+    answered = np.stack([played.metrics["game/multiplier"][:, 0] for played in history])
+    violation = np.stack([played.metrics["game/violation"][:, 0] for played in history])
+    own = np.stack([played.metrics["game/lagrangian"] for played in history])
+    leader = np.where(violation.sum(0) > 0.0, np.asarray(lanes.maximum), 0.0)
+    following = np.concatenate([answered[1:], leader[None]])
     at = gaps(lanes, history[-1].average, history[-1].multiplier)
-    printed = (pairs[..., 0] - following * violation).mean(0) - at.worst
-    belongs = (pairs[..., 0] - lams * violation).mean(0) - at.worst
+    printed = (own + (answered - following) * violation).mean(0) - at.worst
+    belongs = own.mean(0) - at.worst
     numbers = {
         "rounds": rounds, "gap": float(at.total.mean()), "regret_as_printed": float(printed.mean()),
         "regret_of_answered": float(belongs.mean()),
