@@ -7,6 +7,7 @@ the parameters of a network. Values are exact; observations and batches are not 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -44,7 +45,7 @@ def best_response(cmdp: CMDP, believed: CMDP | None = None, *, noisy: bool = Fal
     def parameters(state: State) -> Parameters:
         return occupancy(cmdp, deterministic(state, cmdp.reward.shape[1]))
 
-    return _tabular(cmdp, any_choice(cmdp), update, parameters, noisy)
+    return tabular(cmdp, any_choice(cmdp), update, parameters, _exact(cmdp, parameters, noisy))
 
 
 def along(cmdp: CMDP, path: Path, *, noisy: bool = False) -> Oracle:
@@ -54,7 +55,10 @@ def along(cmdp: CMDP, path: Path, *, noisy: bool = False) -> Oracle:
         del key, batch, state
         return place_on(path, objective.multiplier[0]), {}
 
-    return _tabular(cmdp, place_on(path, jnp.zeros(())), update, lambda place: path.occupancy[place], noisy)
+    def parameters(state: State) -> Parameters:
+        return path.occupancy[state]
+
+    return tabular(cmdp, place_on(path, jnp.zeros(())), update, parameters, _exact(cmdp, parameters, noisy))
 
 
 def sweeps(cmdp: CMDP, *, temperature: ArrayLike = 0.0, noisy: bool = False) -> Oracle:
@@ -79,23 +83,25 @@ def sweeps(cmdp: CMDP, *, temperature: ArrayLike = 0.0, noisy: bool = False) -> 
         greedy = deterministic(jnp.argmax(state, axis=1), actions)
         return occupancy(cmdp, jnp.where(cold, greedy, jax.nn.softmax(state / warmth, axis=1)))
 
-    return _tabular(cmdp, jnp.zeros((states, actions)), update, parameters, noisy)
+    return tabular(cmdp, jnp.zeros((states, actions)), update, parameters, _exact(cmdp, parameters, noisy))
 
 
-def _tabular(cmdp: CMDP, first: Array, update: Update, parameters: Any, noisy: bool) -> Oracle:
+def tabular(
+    cmdp: CMDP,
+    first: State,
+    update: Update,
+    parameters: Callable[[State], Parameters],
+    known: Callable[[Array, State], Array],
+) -> Oracle:
+    """Return the oracle of one update function on a CMDP: `known` (key, state) -> [1 + M] is what it takes its averages
+    of reward and costs per step to be, `parameters` (state) -> [S, A] is its true occupancy."""
     steps = 1.0 / (1.0 - cmdp.discount)
-    signals = jnp.concatenate([cmdp.reward[..., None], cmdp.cost], axis=-1)
 
     def value(key: Array, state: State, obs: Array, objective: Objective) -> Value:
         del obs
-        rho = parameters(state)
-        if noisy:
-            drawn = jax.random.categorical(key, jnp.log(rho.reshape(-1)))
-            known = signals.reshape(-1, signals.shape[-1])[drawn]
-        else:
-            known = values(cmdp, rho)
-        own = lagrangian(known, objective.multiplier, objective.allowance)
-        return Value(steps * own, steps * (known[1:] - objective.allowance))
+        own = known(key, state)
+        whole = lagrangian(own, objective.multiplier, objective.allowance)
+        return Value(steps * whole, steps * (own[1:] - objective.allowance))
 
     discount: Any = cmdp.discount  # a traced number serves as well as a concrete one
     return Oracle(
@@ -107,6 +113,16 @@ def _tabular(cmdp: CMDP, first: Array, update: Update, parameters: Any, noisy: b
         discount=discount,
         parts=True,
     )
+
+
+def _exact(cmdp: CMDP, parameters: Callable[[State], Parameters], noisy: bool) -> Callable[[Array, State], Array]:
+    signals = jnp.concatenate([cmdp.reward[..., None], cmdp.cost], axis=-1).reshape(-1, 1 + cmdp.cost.shape[-1])
+
+    def known(key: Array, state: State) -> Array:
+        rho = parameters(state)
+        return signals[jax.random.categorical(key, jnp.log(rho.reshape(-1)))] if noisy else values(cmdp, rho)
+
+    return known
 
 
 def stationary() -> Policy:

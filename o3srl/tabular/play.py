@@ -5,6 +5,7 @@ For float64 put `with jax.enable_x64(True):` around the making of the problems a
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ class Played(NamedTuple):
     last: Array
     lagrangian: np.ndarray
     metrics: dict[str, np.ndarray]
+    seconds: float
 
 
 def play(
@@ -55,7 +57,9 @@ def play(
     history: list[Played] = []
     total = np.zeros(len(seeds))
     for chunk in range(chunks):
+        began = time.perf_counter()
         lanes, metrics = engine.advance(lanes, stretch, chunk * stretch.updates)
+        seconds = time.perf_counter() - began
         total = total + metrics["game/lagrangian"]
         averages = lanes.state.averages
         history.append(
@@ -66,6 +70,7 @@ def play(
                 last=last(settings, lanes.state),
                 lagrangian=total / (chunk + 1),
                 metrics=metrics,
+                seconds=seconds,
             )
         )
     return history

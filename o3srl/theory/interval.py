@@ -41,6 +41,7 @@ def played(problems: Problems, rounds: int = ROUNDS) -> Any:
 
 def how_large(problems: Problems, few: int = 20) -> tuple[dict[str, Any], list[Statement]]:
     """Return the violation at equilibrium against C / lambda*, and what bounds C without knowing lambda*."""
+    few = min(few, len(problems.limit))
     own = problems.take(np.repeat(np.arange(few), len(SHARES)))
     ratio = np.tile(SHARES, few)
     own = own.with_maximum(own.multiplier * ratio)
@@ -79,6 +80,7 @@ def how_large(problems: Problems, few: int = 20) -> tuple[dict[str, Any], list[S
 
 def limits(problems: Problems, few: int = 20) -> tuple[dict[str, Any], list[Statement]]:
     """Return what happens at limits that are slack, that only the safest policies keep, and that none keeps."""
+    few = min(few, len(problems.limit))
     cmdp = jax.tree.map(lambda x: x[:few], problems.cmdp)
     slack, tight = (limited(cmdp, jnp.full(few, share)) for share in (1.3, 0.02))
     found = {name: (one, played(one)) for name, one in (("slack", slack), ("tight", tight))}

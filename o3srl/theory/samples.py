@@ -44,6 +44,7 @@ def error(cmdp: CMDP, model: CMDP, multiplier: Array) -> Array:
 
 def remark_1(problems: Problems, few: int = 80) -> tuple[dict[str, Any], list[Statement]]:
     """Return the oracle's error against n for every multiplier of a grid, and the gap of the game on such an oracle."""
+    few = min(few, len(problems.limit))
     own = problems.take(np.arange(few))
     grid = own.maximum[:, None] * jnp.linspace(0.0, 1.0, ARMS)
 

@@ -1,0 +1,150 @@
+"""All statements, one after another on two threads, and where they are written."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from o3srl.errors import ConfigError
+from o3srl.files import refuse_occupied, write_json, write_whole
+from o3srl.theory import bandit, equilibrium, evaluated, interval, practical, samples
+from o3srl.theory.draw import FIGURES, draw
+from o3srl.theory.problems import Problems, make
+from o3srl.theory.statements import Statement
+
+RESULT = "theory.json"
+OWN_FILES = {RESULT, *(f"{name}.png" for name in FIGURES)}
+
+Experiment = Callable[[Problems], tuple[dict[str, Any], list[Statement]]]
+
+# The longest first, so that two threads end together; `order` is how they are told.
+EXPERIMENTS: Mapping[str, Experiment] = {
+    "order of play": lambda problems: bandit.the_counterexample(),
+    "rates": lambda problems: bandit.rates(),
+    "practical": practical.practical,
+    "evaluated": evaluated.batch_constrained,
+    "arms": lambda problems: bandit.against_arms(),
+    "remark 1": samples.remark_1,
+    "theorem 2": bandit.theorem_2,
+    "theorem 1": equilibrium.theorem_1,
+    "several costs": lambda problems: equilibrium.several_costs(),
+    "limits": interval.limits,
+    "interval": interval.how_large,
+    "hardest": lambda problems: samples.hardest(),
+    "stochastic oracle": bandit.stochastic,
+    "indices": equilibrium.average_that_belongs,
+    "duality": lambda problems: interval.duality(),
+}
+TOLD = (
+    "duality", "interval", "limits", "theorem 1", "several costs", "indices", "remark 1", "hardest", "order of play",
+    "theorem 2", "rates", "arms", "stochastic oracle", "practical", "evaluated",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TheoryConfig:
+    """Check what the paper states on finite problems with exact answers; write the figures and every number."""
+
+    out: Path = Path("runs/theory")
+    """the directory to make"""
+    problems: int = 100
+    """random CMDPs; some parts use the first 20 to 80 of them"""
+    seed: int = 0
+    """of the random CMDPs"""
+    overwrite: bool = False
+    """replace an earlier result"""
+
+
+class Result(NamedTuple):
+    """Fields: statements, in the paper's order; numbers, by experiment; seconds, by experiment, compilation included."""
+
+    statements: list[Statement]
+    numbers: dict[str, Any]
+    seconds: dict[str, float]
+
+    @property
+    def sound(self) -> bool:
+        """Whether every statement turned out as expected."""
+        return all(one.holds == one.expected for one in self.statements)
+
+
+def check(config: TheoryConfig) -> None:
+    """Raise for a configuration that cannot work, before anything is computed."""
+    if config.problems < 2:
+        raise ConfigError(f"--problems must be at least 2; got {config.problems}.")
+    if not 0 <= config.seed < 2**32:
+        raise ConfigError(f"--seed must lie in 0 ... 4294967295; got {config.seed}.")
+    refuse_occupied(
+        config.out, OWN_FILES, config.overwrite, "Choose another --out, or replace it with --overwrite."
+    )
+
+
+def compute(config: TheoryConfig, report: Callable[[str], None] = lambda name: None) -> Result:
+    """Return all statements and numbers, in float64; `report` hears of each experiment that is done."""
+    began = time.perf_counter()
+    with jax.enable_x64(True):
+        problems = make(config.problems, config.seed)
+    seconds = {"problems": time.perf_counter() - began}
+
+    def work(name: str) -> tuple[dict[str, Any], list[Statement]]:
+        start = time.perf_counter()
+        with jax.enable_x64(True):  # the setting is a thread's own
+            found = EXPERIMENTS[name](problems)
+        seconds[name] = time.perf_counter() - start
+        return found
+
+    found: dict[str, tuple[dict[str, Any], list[Statement]]] = {}
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        running = {pool.submit(work, name): name for name in EXPERIMENTS}
+        try:
+            for done in as_completed(running):
+                found[running[done]] = done.result()
+                report(running[done])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    statements = [one for name in TOLD for one in found[name][1]]
+    return Result(statements, {name: found[name][0] for name in TOLD}, {name: seconds[name] for name in seconds})
+
+
+def write(config: TheoryConfig, result: Result) -> None:
+    """Write theory.json and the figures into the directory, each whole."""
+    pictures = draw(result.numbers)
+    config.out.mkdir(parents=True, exist_ok=True)
+    for name, content in pictures.items():
+        write_whole(config.out / f"{name}.png", content)
+    write_json(config.out / RESULT, _plain({
+        "format": 1,
+        "version": package_version("o3srl"),
+        "config": {**dataclasses.asdict(config), "out": None},
+        "statements": [{**one._asdict(), "verdict": one.verdict} for one in result.statements],
+        "numbers": result.numbers,
+        "seconds": result.seconds,
+    }))  # fmt: skip
+
+
+def read(directory: Path) -> dict[str, Any]:
+    """Return what `write` wrote."""
+    return json.loads((directory / RESULT).read_text())
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {str(key): _plain(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [_plain(entry) for entry in value]
+        case np.generic():
+            return value.item()
+        case _:
+            return value
