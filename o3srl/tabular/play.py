@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from functools import cache
 from typing import NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ from jax import Array
 
 from o3srl.data import DataWarning
 from o3srl.errors import ConfigError
+from o3srl.game import GameState
 from o3srl.tabular.cmdp import one_state
 from o3srl.tabular.log import as_data, logged
 from o3srl.train import Build, Settings, Stretch, make_engine, place, raw_key
@@ -33,10 +35,10 @@ class Played(NamedTuple):
     rounds: int
     average: Array
     multiplier: Array
-    last: Array
     lagrangian: np.ndarray
     metrics: dict[str, np.ndarray]
     seconds: float
+    state: GameState
 
 
 def play(
@@ -52,7 +54,6 @@ def play(
     engine = make_engine(build, settings, _placeholder(costs), vectorize=True)
     updates = build(jax.tree.map(lambda x: x[0], settings)).phases[0].updates
     stretch = Stretch(phase=0, steps=rounds // chunks, updates=rounds // chunks * updates, chunks=chunks)
-    last = jax.jit(jax.vmap(lambda own, state: build(own).parameters(state)["last"]))
     lanes = engine.start(jnp.stack([raw_key(int(seed)) for seed in seeds]))
     history: list[Played] = []
     total = np.zeros(len(seeds))
@@ -67,15 +68,21 @@ def play(
                 rounds=stretch.steps * (chunk + 1),
                 average=averages.uniform,
                 multiplier=averages.multiplier,
-                last=last(settings, lanes.state),
                 lagrangian=total / (chunk + 1),
                 metrics=metrics,
                 seconds=seconds,
+                state=lanes.state,
             )
         )
     return history
 
 
+def last_policies(build: Build, settings: Settings, played: Played) -> Array:
+    """Return [L, S, A], the occupancies of the policies of the last round."""
+    return jax.jit(jax.vmap(lambda own, state: build(own).parameters(state)["last"]))(settings, played.state)
+
+
+@cache
 def _placeholder(costs: int) -> Data:
     # An exact oracle reads no batches; the engine still draws them, from the shortest log that there can be.
     log = logged(jax.random.PRNGKey(0), one_state([0.0, 1.0], [[0.0] * costs] * 2), jnp.ones((1, 2)), 1, 2)

@@ -50,12 +50,16 @@ def _bound(axes: Axes, x: Any, y: Any, index: int, label: str | None = None) -> 
     axes.plot(x, y, color=COLORS[index % len(COLORS)], linestyle=(0, (4, 3)), linewidth=1.1, label=label)
 
 
-def _logs(axes: Axes, x: str, y: str, title: str, ticks: Sequence[int] | None = None) -> None:
+def _logs(
+    axes: Axes, x: str, y: str, title: str, ticks: Sequence[int] | None = None, room: float = 0.45
+) -> None:
     axes.set(xscale="log", yscale="log", xlabel=x, ylabel=y, title=title)
     if ticks is not None:
         axes.set_xticks(list(ticks), [f"{tick:,}" for tick in ticks])
         axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.legend(fontsize=8)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** room)  # for the legend, above the lines
+    axes.legend(fontsize=8, loc="upper right")
 
 
 def _theorem_1(axes: Axes, numbers: Numbers) -> None:
@@ -87,7 +91,7 @@ def _order(axes: Axes, numbers: Numbers) -> None:
 
 
 def _rates(axes: Axes, numbers: Numbers) -> None:
-    found = numbers["rates"]
+    found = numbers["grids"]["rates"]
     labels = {
         "cube, projected": "EXP3, K = T^(1/3), projected", "ten": "EXP3, K = 10", "two": "EXP3, K = 2",
         "full information": "Hedge, full information",
@@ -98,7 +102,7 @@ def _rates(axes: Axes, numbers: Numbers) -> None:
 
 
 def _arms(axes: Axes, numbers: Numbers) -> None:
-    found = numbers["arms"]
+    found = numbers["grids"]["arms"]
     arms = found["arms"]
     _line(axes, arms, found["projected"], 0, "projected onto the grid")
     _line(axes, arms, found["gap"], 1, "not projected")
@@ -124,9 +128,17 @@ def _errors(axes: Axes, numbers: Numbers) -> None:
     found, hard = numbers["remark 1"], numbers["hardest"]
     every = np.asarray(found["error"])
     for index, share in enumerate(found["C_share"]):
-        _line(axes, found["steps"], every[:, index], index, f"lambda = {share:g} C")
+        _line(axes, found["steps"], every[:, index], index, _multiplier(share))
     _line(axes, hard["steps"], hard["error"], 5, f"hardest: slope {hard['slope']:.2f}", linestyle=":")
     _logs(axes, "logged steps n", "error of the oracle per step", "Remark 1: one log, every multiplier", found["steps"])
+
+
+def _multiplier(share: float) -> str:
+    return {0.0: "lambda = 0", 1.0: "lambda = C"}.get(share, _multiplier(share))
+
+
+def _multiplier(share: float) -> str:
+    return {0.0: "lambda = 0", 1.0: "lambda = C"}.get(share, f"lambda = {share:g} C")
 
 
 def _on_a_log(axes: Axes, numbers: Numbers) -> None:
@@ -156,15 +168,22 @@ def _practical(axes: Axes, numbers: Numbers) -> None:
     axes.axvline(0.0, color="#5b6470", linewidth=1.0, linestyle=(0, (4, 3)))
     axes.axhline(0.0, color="#5b6470", linewidth=1.0, linestyle=(0, (4, 3)))
     axes.set(xlabel="cost over the limit", ylabel="reward over the optimum", title="The practical variant, M = 10")
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.legend(fontsize=8)
 
 
 def _sweeps(axes: Axes, numbers: Numbers) -> None:
     for index, (name, way) in enumerate(numbers["evaluated"]["ways"].items()):
         _line(axes, way["sweeps"], way["gap"], index, name, marker="")
-    _logs(axes, "sweeps over the log", "gap, mean over problems", "Work for a gap, equal logs")
+    _logs(axes, "sweeps over the log", "gap, mean over problems", "Equal logs: work for a gap")
+
+
+def _seconds(axes: Axes, numbers: Numbers) -> None:
+    for index, (name, way) in enumerate(numbers["evaluated"]["ways"].items()):
+        taken = np.asarray(way["rounds"]) * way["seconds_per_round_and_problem"]
+        _line(axes, taken, way["gap"], index, name, marker="")
+    _logs(axes, "seconds per problem", "gap, mean over problems", "The same, in time")
 
 
 def _evaluation(axes: Axes, numbers: Numbers) -> None:
@@ -180,5 +199,5 @@ FIGURES: Mapping[str, Sequence[Callable[[Axes, Numbers], None]]] = {
     "grid": (_arms, _interval),
     "samples": (_errors, _on_a_log),
     "practical": (_practical,),
-    "evaluated": (_sweeps, _evaluation),
+    "evaluated": (_sweeps, _seconds, _evaluation),
 }

@@ -14,7 +14,7 @@ from o3srl.game import o3srl
 from o3srl.tabular import oracle
 from o3srl.tabular.cmdp import CMDP, garnet
 from o3srl.tabular.lp import optimum
-from o3srl.tabular.play import Played, play
+from o3srl.tabular.play import Played, last_policies, play
 from o3srl.tabular.solve import any_choice, best_response, deterministic, occupancy, values
 from o3srl.theory.problems import Problems, gaps
 from o3srl.theory.statements import Statement, slope
@@ -74,7 +74,8 @@ def curves(problems: Problems, name: str, rounds: tuple[int, ...] = ROUNDS) -> C
             oracle.along(problem.cmdp, problem.path), dual(name, problem.maximum, rate), problem.limit
         )
 
-    history = play(build, (lanes, jnp.asarray(rate)), np.arange(len(horizon)), rounds[-1], rounds[-1] // rounds[0])
+    settings = (lanes, jnp.asarray(rate))
+    history = play(build, settings, np.arange(len(horizon)), rounds[-1], rounds[-1] // rounds[0])
     shape = (count, len(rounds))
     out = {field: np.zeros(shape) for field in ("gap", "regret", "last", "reward", "violation")}
     for place, total in enumerate(rounds):
@@ -83,7 +84,8 @@ def curves(problems: Problems, name: str, rounds: tuple[int, ...] = ROUNDS) -> C
         column = np.s_[:, place]
         out["gap"][column] = pair.total.reshape(shape)[column]
         out["regret"][column] = (at.lagrangian - pair.worst).reshape(shape)[column]
-        out["last"][column] = gaps(lanes, at.last, at.multiplier).total.reshape(shape)[column]
+        final = last_policies(build, settings, at)
+        out["last"][column] = gaps(lanes, final, at.multiplier).total.reshape(shape)[column]
         out["reward"][column] = pair.reward.reshape(shape)[column]
         out["violation"][column] = pair.violation[:, 0].reshape(shape)[column]
     return Curves(
@@ -214,7 +216,7 @@ def several(count: int, costs: int, seed: int = 1) -> Several:
     return Several(cmdp, limit, allowance, maximum, multiplier, jnp.asarray([one.reward for one in best]))
 
 
-def several_costs(count: int = 20, costs: int = 2, rounds: int = 2048) -> tuple[dict[str, Any], list[Statement]]:
+def several_costs(count: int = 20, costs: int = 2, rounds: int = 1024) -> tuple[dict[str, Any], list[Statement]]:
     """Return the numbers and statements of Theorem 1 with several costs, the oracle answering by policy iteration."""
     problems = several(count, costs)
     numbers: dict[str, Any] = {"costs": costs, "rounds": rounds}

@@ -82,8 +82,11 @@ def limits(problems: Problems, few: int = 20) -> tuple[dict[str, Any], list[Stat
     """Return what happens at limits that are slack, that only the safest policies keep, and that none keeps."""
     few = min(few, len(problems.limit))
     cmdp = jax.tree.map(lambda x: x[:few], problems.cmdp)
-    slack, tight = (limited(cmdp, jnp.full(few, share)) for share in (1.3, 0.02))
-    found = {name: (one, played(one)) for name, one in (("slack", slack), ("tight", tight))}
+    cmdp = jax.tree.map(lambda x: jnp.concatenate([x, x]), cmdp)
+    both = limited(cmdp, jnp.repeat(jnp.array([1.3, 0.02]), few))
+    at = played(both)
+    halves = {"slack": slice(few), "tight": slice(few, 2 * few)}
+    found = {name: jax.tree.map(lambda x, half=half: x[half], (both, at)) for name, half in halves.items()}
     numbers: dict[str, Any] = {
         name: {
             "multiplier": np.asarray(one.multiplier).tolist(), "gap": at.total.tolist(),

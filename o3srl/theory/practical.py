@@ -11,7 +11,7 @@ from jax import Array
 
 from o3srl import duals
 from o3srl.tabular import oracle
-from o3srl.tabular.play import play
+from o3srl.tabular.play import last_policies, play
 from o3srl.tabular.solve import values
 from o3srl.theory.equilibrium import exact_game
 from o3srl.theory.problems import Problems
@@ -45,9 +45,10 @@ def practical(problems: Problems) -> tuple[dict[str, Any], list[Statement]]:
             return exact_game(primal, duals.ftrl(lane.problem.maximum, RATE), lane.problem.limit, sweeps)
 
         at = play(build, lanes, np.arange(len(heat)), ROUNDS)[-1]
+        final = last_policies(build, lanes, at)
         for temperature in TEMPERATURES:
             mine = heat == temperature
-            for iterate, rho in (("last", at.last), ("average", at.average)):
+            for iterate, rho in (("last", final), ("average", at.average)):
                 found = _score(lanes.problem.take(mine), rho[mine])
                 case = {"sweeps": sweeps, "temperature": temperature, "iterate": iterate, **found}
                 numbers["cases"].append(case)

@@ -30,10 +30,9 @@ Experiment = Callable[[Problems], tuple[dict[str, Any], list[Statement]]]
 # The longest first, so that two threads end together; `order` is how they are told.
 EXPERIMENTS: Mapping[str, Experiment] = {
     "order of play": lambda problems: bandit.the_counterexample(),
-    "rates": lambda problems: bandit.rates(),
+    "grids": lambda problems: bandit.grids(),
     "practical": practical.practical,
     "evaluated": evaluated.batch_constrained,
-    "arms": lambda problems: bandit.against_arms(),
     "remark 1": samples.remark_1,
     "theorem 2": bandit.theorem_2,
     "theorem 1": equilibrium.theorem_1,
@@ -47,7 +46,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
 }
 TOLD = (
     "duality", "interval", "limits", "theorem 1", "several costs", "indices", "remark 1", "hardest", "order of play",
-    "theorem 2", "rates", "arms", "stochastic oracle", "practical", "evaluated",
+    "theorem 2", "grids", "stochastic oracle", "practical", "evaluated",
 )  # fmt: skip
 
 

@@ -142,7 +142,7 @@ def hard_problem(gap: Array) -> CMDP:
     )
 
 
-def hardest(seeds: int = 512) -> tuple[dict[str, Any], list[Statement]]:
+def hardest(seeds: int = 256) -> tuple[dict[str, Any], list[Statement]]:
     """Return the mean error against n where the two actions differ by 1 / sqrt(n): the problem that is hard at that n."""
     steps = np.asarray(EPISODES) * HORIZON
     keys = jax.random.split(jax.random.PRNGKey(3), seeds)
