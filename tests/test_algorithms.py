@@ -51,6 +51,9 @@ ALGORITHMS = {
     "o3srl, ftrl": lambda log: o3srl(parts(), duals.ftrl(), limit=5.0, **OPTIONS),
     "o3srl, pid": lambda log: o3srl(parts(), duals.pid(), limit=5.0, **OPTIONS),
     "o3srl, fixed": lambda log: o3srl(scalar(), duals.fixed(1.0), limit=5.0, **OPTIONS),
+    "o3srl, fitted evaluation": lambda log: o3srl(
+        scalar(), duals.ogd(), feedback.fitted(feedback.FittedConfig(**SMALL)), limit=5.0, **OPTIONS
+    ),
     "o3srl, normalized": standardized,
     "td3-bc": lambda log: plain(scalar(), **OPTIONS),
     "iql": lambda log: plain(iql(IQLConfig(**SMALL)), **OPTIONS),

@@ -22,9 +22,9 @@ from o3srl.types import Algorithm, Play
 COUNTED = (2_000, 20_000, 200_000)  # rounds of the counterexample
 FEWEST, ARMS, SEEDS = 2, 10, 3
 ROUNDS = 24_576
-CUBES = {512: 8, 4_096: 16, 32_768: 32}  # T: K = T^(1/3), as Remark 3 has it
-LADDER = np.linspace(0.3, 1.7, 20)  # rewards, and so the lambda*, of problems with two actions
-GRIDS, GRID_ROUNDS = (2, 4, 8, 16, 32), 8_192
+CUBES = {216: 6, 1_728: 12, 13_824: 24}  # T: K = T^(1/3), as Remark 3 has it
+LADDER = np.linspace(0.3, 1.7, 12)  # rewards, and so the lambda*, of problems with two actions
+GRIDS, GRID_ROUNDS = (2, 4, 6, 12, 24), 6_912
 
 
 class Lane(NamedTuple):

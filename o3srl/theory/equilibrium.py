@@ -20,7 +20,7 @@ from o3srl.theory.problems import Problems, gaps
 from o3srl.theory.statements import Statement, slope
 from o3srl.types import Algorithm, Dual
 
-ROUNDS = (64, 128, 256, 512, 1024, 2048, 4096)
+ROUNDS = (32, 64, 128, 256, 512, 1024, 2048)
 NAMES = ("ftrl", "ogd", "hedge")
 ROUNDING = 1e-9
 SHARE = 0.1  # of the range of L: a bound above it could hardly be missed

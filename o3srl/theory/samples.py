@@ -142,9 +142,10 @@ def hard_problem(gap: Array) -> CMDP:
     )
 
 
-def hardest(seeds: int = 256) -> tuple[dict[str, Any], list[Statement]]:
+def hardest(seeds: int = 512) -> tuple[dict[str, Any], list[Statement]]:
     """Return the mean error against n where the two actions differ by 1 / sqrt(n): the problem that is hard at that n."""
-    steps = np.asarray(EPISODES) * HORIZON
+    few = EPISODES[:3]
+    steps = np.asarray(few) * HORIZON
     keys = jax.random.split(jax.random.PRNGKey(3), seeds)
 
     @partial(jax.jit, static_argnames="episodes")
@@ -157,7 +158,7 @@ def hardest(seeds: int = 256) -> tuple[dict[str, Any], list[Statement]]:
 
         return jnp.mean(jax.vmap(of_log)(keys))
 
-    found = [float(measure(n**-0.5, episodes)) for n, episodes in zip(steps, EPISODES, strict=True)]
+    found = [float(measure(n**-0.5, episodes)) for n, episodes in zip(steps, few, strict=True)]
     fitted = slope(steps, found)
     numbers = {"steps": steps.tolist(), "error": found, "slope": fitted}
     said = Statement(
