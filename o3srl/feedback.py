@@ -58,7 +58,7 @@ class FittedState(NamedTuple):
 
 
 def fitted(config: FittedConfig = FittedConfig()) -> Feedback:
-    """Return the feedback of Le et al. (2019, https://arxiv.org/abs/1903.08738): a fitted evaluation, at initial states.
+    """Return the feedback of Le et al. (2019, https://arxiv.org/abs/1903.08738): fitted evaluation, at initial states.
 
     A network of its own learns what the policy of the round earns and costs, from where the last round left it:
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
 from o3srl.experiment.run import Reporter, Run, Stop
@@ -45,6 +45,21 @@ def reporting(console: Console) -> Generator[Reporter]:
         return
     with Live(Group(bar, below), console=console, refresh_per_second=4):
         yield report
+
+
+@contextmanager
+def counting(console: Console, doing: str, total: int, what: str) -> Generator[Callable[[str], None]]:
+    """Yield a function that hears of each part that is done, by name: a bar, or a line each without a terminal."""
+    if not console.is_terminal:
+        yield lambda name: console.print(f"{doing}: {name} is done", highlight=False)
+        return
+    bar = Progress(
+        TextColumn(doing), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn(what + ","),
+        TimeElapsedColumn(), console=console,
+    )  # fmt: skip
+    with bar:
+        job = bar.add_task(doing, total=total)
+        yield lambda name: bar.advance(job)
 
 
 def facts(chunk: Chunk, lanes: int) -> str:

@@ -5,7 +5,7 @@ All arrays, so that problems are stacked along a leading axis and mapped over li
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,6 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from o3srl.errors import ConfigError
-
 
 
 class CMDP(NamedTuple):
@@ -84,9 +83,9 @@ def gridworld(
     )
 
 
-def one_state(reward: ArrayLike, cost: ArrayLike) -> CMDP:
+def one_state(reward: Any, cost: Any) -> CMDP:
     """Return the CMDP of one state and gamma = 0, so that H = 1: action a earns reward [A] and costs cost [A, M]."""
-    actions = jnp.shape(reward)[0]
+    actions = jnp.asarray(reward).shape[0]
     return CMDP(
         transition=jnp.ones((1, actions, 1)),
         reward=jnp.asarray(reward, float)[None, :],

@@ -29,9 +29,7 @@ def lagrangian(values: Array, multiplier: Array, allowance: Array) -> Array:
     return values[0] - multiplier @ (values[1:] - allowance)
 
 
-def equilibrium_gap(
-    cmdp: CMDP, occupancy: Array, multiplier: Array, allowance: Array, maximum: ArrayLike
-) -> Gap:
+def equilibrium_gap(cmdp: CMDP, occupancy: Array, multiplier: Array, allowance: Array, maximum: ArrayLike) -> Gap:
     """Return max_D L(D, multiplier [M]) - min_{lambda in [0, C]^M} L(occupancy [S, A], lambda), with C = `maximum`.
 
     L is linear in each multiplier, so the minimum lies where each is 0 or C. It is 0 at an equilibrium and never below.

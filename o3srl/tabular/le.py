@@ -1,9 +1,9 @@
 """Batch policy learning under constraints (Le et al., 2019, https://arxiv.org/abs/1903.08738) on finite CMDPs.
 
-Its loop: fitted Q iteration answers the multiplier, fitted Q evaluation values the answer in reward and in each cost, an
-online learner moves the multiplier; then the answer to the *average* multiplier is found and valued too, and the loop
-stops when the duality gap that these values show is small. With tables instead of regressors both fits are sweeps of
-value iteration in the log's empirical model. Everything else is the game's.
+Its loop: fitted Q iteration answers the multiplier, fitted Q evaluation values the answer in reward and in each cost,
+an online learner moves the multiplier; then the answer to the *average* multiplier is found and valued too, and the
+loop stops when the duality gap that these values show is small. With tables instead of regressors both fits are sweeps
+of value iteration in the log's empirical model. Everything else is the game's.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def fitted_iteration(model: CMDP, multiplier: Array, sweeps: int) -> Array:
 
 
 def fitted_evaluation(model: CMDP, choice: Array, sweeps: int) -> Array:
-    """Return [1 + M], the averages per step of a policy [S] after so many sweeps, from zero, of Q <- (r, c) + gamma P_pi Q."""
+    """Return [1 + M], the averages per step of a policy [S], after so many sweeps from zero of
+
+    Q <- (r, c) + gamma P_pi Q
+    """
     signal = _signals(model)
 
     def sweep(v: Array, _: None) -> tuple[Array, None]:
@@ -54,9 +57,9 @@ def fitted_evaluation(model: CMDP, choice: Array, sweeps: int) -> Array:
 
 
 def fitted(cmdp: CMDP, model: CMDP, sweeps: int) -> Oracle:
-    """Return the oracle of Le et al.: it answers by fitted Q iteration and is valued by fitted Q evaluation, in `model`.
+    """Return the oracle of Le et al.: it answers by fitted Q iteration and is valued by fitted Q evaluation.
 
-    Both start from zero in every round. Where the policy truly leads is read in `cmdp`, for whoever watches.
+    Both are done in `model`, from zero in every round; where the policy truly leads is read in `cmdp`.
     """
 
     def update(key: Array, state: State, batch: Transition, objective: Objective) -> tuple[State, Metrics]:

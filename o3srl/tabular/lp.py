@@ -47,12 +47,15 @@ def optimum(cmdp: CMDP, limit: npt.ArrayLike) -> Optimum:
     spent = cost.reshape(-1, costs).T
 
     wide = np.append(np.zeros(states * actions), -1.0)
-    kept = _solve(wide, np.c_[spent, np.ones(costs)], allowance, np.c_[balance, np.zeros(states)], inject, free_last=True)
+    kept = _solve(
+        wide, np.c_[spent, np.ones(costs)], allowance, np.c_[balance, np.zeros(states)], inject, free_last=True
+    )
     slater = -kept.fun
     if slater < -1e-9:
+        more = -slater / (1.0 - discount)
         raise ConfigError(
-            f"No policy keeps the limits {_told(limit)}: all of them would have to be larger by "
-            f"{-slater / (1.0 - discount):.6g}. Give limits of at least {_told(allowance / (1.0 - discount) - slater / (1.0 - discount))}."
+            f"No policy keeps the limits {_told(limit)}: all of them would have to be larger by {more:.6g}. "
+            f"Give limits of at least {_told(allowance / (1.0 - discount) + more)}."
         )
     best = _solve(-reward.reshape(-1), spent, np.maximum(allowance, allowance - slater), balance, inject)
     rho = best.x.reshape(states, actions)

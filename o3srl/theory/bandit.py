@@ -65,8 +65,9 @@ def bandit_game(own: Lane, shares: np.ndarray, mixer: Mixer, noisy: bool = False
 def run(
     lanes: Problems, rounds: np.ndarray, shares: np.ndarray, mixer: Mixer, *, chunks: int, noisy: bool = False
 ) -> tuple[list[Played], np.ndarray]:
-    """Return (where the lanes stand after each chunk of max(rounds), span G [L]); each lane's rate is for its rounds [L].
+    """Return (where the lanes stand after each chunk of max(rounds), span G [L]).
 
+    Each lane's rate is for its own rounds [L].
     Exact values lie in the range of L; of noisy ones it is known only that a step's are in [-C (1 - a), 1 + C a].
     """
     span, lowest = np.asarray(lanes.span), np.asarray(lanes.lowest)
@@ -87,7 +88,7 @@ def projected(multiplier: Array, maximum: Array, shares: np.ndarray) -> Array:
 
 
 class Case(NamedTuple):
-    """A way to play the counterexample: arms as shares of C; scale, by which the rate sqrt(2 ln K / (K T)) is divided."""
+    """A way to play the counterexample: arms as shares of C; scale, what divides the rate sqrt(2 ln K / (K T))."""
 
     shares: np.ndarray
     scale: float
@@ -246,7 +247,7 @@ def _rates(ladder: Ladder) -> tuple[dict[str, Any], list[Statement]]:
         Statement(
             "Remark 3", "a grid costs the rate: with arms one has T^-1/3, not T^-1/2", False,
             found["two"][-1] >= found["cube, projected"][-1],
-            f"two arms, 0 and C, not projected: slope {fitted['two']:.3f}, {last} with K = {CUBES[totals[-1]]}, projected",
+            f"arms 0 and C, not projected: slope {fitted['two']:.3f}, {last} with K = {CUBES[totals[-1]]}, projected",
         ),
     ]  # fmt: skip
     return numbers, said
@@ -287,11 +288,11 @@ def stochastic(problems: Problems, few: int = 20, seeds: int = 8) -> tuple[dict[
     over = int((gap > bound).sum())
     numbers = {"rounds": ROUNDS, "gap": gap.tolist(), "bound": bound[:, 0].tolist(), "single_runs_over": over}
     said = Statement(
-        "Definition 4", "V~ from a single step (unbiased): mean gap over seeds <= (1 + C) sqrt(2 K ln K / T), K = 2", True,
+        "Definition 4", "V~ from a single step, K = 2: mean gap over seeds <= (1 + C) sqrt(2 K ln K / T)", True,
         bool(np.all(gap.mean(1) <= bound[:, 0]) and np.all(share <= SHARE)),
-        f"{few} problems, {seeds} seeds: mean gap / bound {(gap.mean(1) / bound[:, 0]).max():.2f} at most; the bound is "
-        f"{share.max():.1%} of the range of L at most; it is one on expectation, and {over} of {gap.size} single runs "
-        "are over it",
+        f"{few} problems, {seeds} seeds: mean gap / bound {(gap.mean(1) / bound[:, 0]).max():.2f} at most; the bound "
+        f"is {share.max():.1%} of the range of L at most. It is one on expectation: {over} of {gap.size} single "
+        "runs are over it",
     )  # fmt: skip
     return numbers, [said]
 

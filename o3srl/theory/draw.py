@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from o3srl.experiment.plot import FEW
+from o3srl.theory.config import FIGURES
 
 Numbers = Mapping[str, Any]
 
@@ -28,7 +29,7 @@ MARKS = "os^Dv*"
 
 def draw(numbers: Numbers) -> dict[str, bytes]:
     """Return every figure's PNG by its name, from the numbers of all experiments."""
-    return {name: _png(panels, numbers) for name, panels in FIGURES.items()}
+    return {name: _png(PANELS[name], numbers) for name in FIGURES}
 
 
 def _png(panels: Sequence[Callable[[Axes, Numbers], None]], numbers: Numbers) -> bytes:
@@ -42,17 +43,17 @@ def _png(panels: Sequence[Callable[[Axes, Numbers], None]], numbers: Numbers) ->
     return content.getvalue()
 
 
-def _line(axes: Axes, x: Any, y: Any, index: int, label: str, **look: Any) -> None:
-    axes.plot(x, y, **{"color": COLORS[index % len(COLORS)], "marker": MARKS[index % len(MARKS)], "label": label} | look)
+def _line(axes: Axes, x: Any, y: Any, index: int, label: str, **own: Any) -> None:
+    color, marker = COLORS[index % len(COLORS)], MARKS[index % len(MARKS)]
+    look: dict[str, Any] = {"color": color, "marker": marker, "label": label, **own}
+    axes.plot(x, y, **look)
 
 
 def _bound(axes: Axes, x: Any, y: Any, index: int, label: str | None = None) -> None:
     axes.plot(x, y, color=COLORS[index % len(COLORS)], linestyle=(0, (4, 3)), linewidth=1.1, label=label)
 
 
-def _logs(
-    axes: Axes, x: str, y: str, title: str, ticks: Sequence[int] | None = None, room: float = 0.45
-) -> None:
+def _logs(axes: Axes, x: str, y: str, title: str, ticks: Sequence[int] | None = None, room: float = 0.45) -> None:
     axes.set(xscale="log", yscale="log", xlabel=x, ylabel=y, title=title)
     if ticks is not None:
         axes.set_xticks(list(ticks), [f"{tick:,}" for tick in ticks])
@@ -137,10 +138,6 @@ def _multiplier(share: float) -> str:
     return {0.0: "lambda = 0", 1.0: "lambda = C"}.get(share, _multiplier(share))
 
 
-def _multiplier(share: float) -> str:
-    return {0.0: "lambda = 0", 1.0: "lambda = C"}.get(share, f"lambda = {share:g} C")
-
-
 def _on_a_log(axes: Axes, numbers: Numbers) -> None:
     found = numbers["remark 1"]
     game = found["game"]
@@ -193,7 +190,7 @@ def _evaluation(axes: Axes, numbers: Numbers) -> None:
     axes.legend(fontsize=8)
 
 
-FIGURES: Mapping[str, Sequence[Callable[[Axes, Numbers], None]]] = {
+PANELS: Mapping[str, Sequence[Callable[[Axes, Numbers], None]]] = {
     "equilibrium": (_theorem_1, _last),
     "order": (_order, _rates),
     "grid": (_arms, _interval),

@@ -125,7 +125,10 @@ def _costs(numbers: dict[str, Any]) -> list[Statement]:
     numbers |= {"target": float(target), "sweeps_to_target": reached}
     slow, quick = reached["Le et al."], reached["O3SRL, decomposed, OGD"]
     ratio = slow / quick if slow and quick else float("nan")
-    time = ways["Le et al."]["seconds_per_round_and_problem"] / ways["O3SRL, decomposed, OGD"]["seconds_per_round_and_problem"]
+    time = (
+        ways["Le et al."]["seconds_per_round_and_problem"]
+        / ways["O3SRL, decomposed, OGD"]["seconds_per_round_and_problem"]
+    )
     return [
         Statement(
             "Appendix B", "evaluation and oracle calls in the loop cost Le et al. more work for the same gap", True,

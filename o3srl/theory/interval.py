@@ -1,4 +1,4 @@
-"""The interval [0, C], strong duality and Slater's condition: how large C must be, and limits slack, tight, impossible."""
+"""The interval [0, C], strong duality and Slater's condition: how large C must be; limits slack, tight, impossible."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def played(problems: Problems, rounds: int = ROUNDS) -> Any:
 
     def build(own: tuple[Problems, Array]) -> Algorithm:
         problem, rate = own
-        return exact_game(
-            oracle.along(problem.cmdp, problem.path), dual("ftrl", problem.maximum, rate), problem.limit
-        )
+        return exact_game(oracle.along(problem.cmdp, problem.path), dual("ftrl", problem.maximum, rate), problem.limit)
 
     at = play(build, (problems, jnp.asarray(rate)), np.arange(len(rate)), rounds)[-1]
     return gaps(problems, at.average, at.multiplier)
@@ -64,7 +62,7 @@ def how_large(problems: Problems, few: int = 20) -> tuple[dict[str, Any], list[S
             f"{violation[:, below].min():.0%} to {violation[:, below].max():.0%}",
         ),
         Statement(
-            "Section 3.1", "any C > lambda* will do (exact penalty): the violation is at most gap / (C - lambda*)", True,
+            "Section 3.1", "any C > lambda* will do (exact penalty): violation <= gap / (C - lambda*)", True,
             bool(np.all((at.violation[:, 0] * room <= at.total + ROUNDING)[room > 0.0])),
             f"over the limit by {violation[:, above].max():.1%} at most at T = {ROUNDS:,}, and less as T grows",
         ),
@@ -124,7 +122,7 @@ def limits(problems: Problems, few: int = 20) -> tuple[dict[str, Any], list[Stat
 
 
 def duality() -> tuple[dict[str, Any], list[Statement]]:
-    """Return the smallest counterexamples to what Section 3.1 says of the dual's solutions and of Slater's condition."""
+    """Return the smallest counterexamples to what Section 3.1 says of the dual's solutions and Slater's condition."""
     cmdp = one_state([0.8, 0.0], [[1.0], [0.0]])
     best = optimum(cmdp, 0.5)
     allowance = jnp.full(1, 0.5)

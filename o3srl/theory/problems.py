@@ -1,4 +1,4 @@
-"""The problems that the statements are checked on: random ones with limits that bind, and the smallest that shows a flaw."""
+"""The problems that the statements are checked on: random ones with limits that bind, and the smallest ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,22 @@ from jax import Array
 from o3srl.tabular.cmdp import CMDP, garnet, one_state
 from o3srl.tabular.gap import Gap, equilibrium_gap, lagrangian_range
 from o3srl.tabular.lp import optimum
-from o3srl.tabular.solve import Path, any_choice, best_response, cost_range, deterministic, occupancy, trace_path, values
+from o3srl.tabular.solve import (
+    Path,
+    any_choice,
+    best_response,
+    cost_range,
+    deterministic,
+    occupancy,
+    trace_path,
+    values,
+)
 
 PLACES = 24  # more than the best responses of any of these problems; `make` checks
-MAXIMUM, LEAST_MAXIMUM = 1.5, 0.5  # C is so many times lambda*, and at least so much; at 2 a uniform grid begins at lambda*
+MAXIMUM, LEAST_MAXIMUM = (
+    1.5,
+    0.5,
+)  # C is so many times lambda*, and at least so much; at 2 a uniform grid begins at lambda*
 
 
 class Problems(NamedTuple):

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from importlib.metadata import version as package_version
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from o3srl.errors import ConfigError
-from o3srl.files import refuse_occupied, write_json, write_whole
+from o3srl.files import write_json, write_whole
 from o3srl.theory import bandit, equilibrium, evaluated, interval, practical, samples
-from o3srl.theory.draw import FIGURES, draw
+from o3srl.theory.config import RESULT, TheoryConfig
+from o3srl.theory.draw import draw
 from o3srl.theory.problems import Problems, make
 from o3srl.theory.statements import Statement
 
-RESULT = "theory.json"
-OWN_FILES = {RESULT, *(f"{name}.png" for name in FIGURES)}
-
 Experiment = Callable[[Problems], tuple[dict[str, Any], list[Statement]]]
 
-# The longest first, so that two threads end together; `order` is how they are told.
+# The longest first, so that two threads end together; `TOLD` is the order of the paper.
 EXPERIMENTS: Mapping[str, Experiment] = {
     "order of play": lambda problems: bandit.the_counterexample(),
     "grids": lambda problems: bandit.grids(),
@@ -50,22 +44,8 @@ TOLD = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class TheoryConfig:
-    """Check what the paper states on finite problems with exact answers; write the figures and every number."""
-
-    out: Path = Path("runs/theory")
-    """the directory to make"""
-    problems: int = 100
-    """random CMDPs; some parts use the first 20 to 80 of them"""
-    seed: int = 0
-    """of the random CMDPs"""
-    overwrite: bool = False
-    """replace an earlier result"""
-
-
 class Result(NamedTuple):
-    """Fields: statements, in the paper's order; numbers, by experiment; seconds, by experiment, compilation included."""
+    """Fields: statements, in the paper's order; numbers, and seconds with compilation, by experiment."""
 
     statements: list[Statement]
     numbers: dict[str, Any]
@@ -75,17 +55,6 @@ class Result(NamedTuple):
     def sound(self) -> bool:
         """Whether every statement turned out as expected."""
         return all(one.holds == one.expected for one in self.statements)
-
-
-def check(config: TheoryConfig) -> None:
-    """Raise for a configuration that cannot work, before anything is computed."""
-    if config.problems < 2:
-        raise ConfigError(f"--problems must be at least 2; got {config.problems}.")
-    if not 0 <= config.seed < 2**32:
-        raise ConfigError(f"--seed must lie in 0 ... 4294967295; got {config.seed}.")
-    refuse_occupied(
-        config.out, OWN_FILES, config.overwrite, "Choose another --out, or replace it with --overwrite."
-    )
 
 
 def compute(config: TheoryConfig, report: Callable[[str], None] = lambda name: None) -> Result:
@@ -130,11 +99,6 @@ def write(config: TheoryConfig, result: Result) -> None:
         "numbers": result.numbers,
         "seconds": result.seconds,
     }))  # fmt: skip
-
-
-def read(directory: Path) -> dict[str, Any]:
-    """Return what `write` wrote."""
-    return json.loads((directory / RESULT).read_text())
 
 
 def _plain(value: Any) -> Any:

@@ -27,7 +27,7 @@ ARMS = 5
 
 
 def models(key: Array, cmdp: CMDP, width: float) -> CMDP:
-    """Return the pessimistic models [N] that the first of EPISODES episodes of one log support, uniform in its actions."""
+    """Return the pessimistic models [N] that the first of EPISODES episodes of one log of uniform actions support."""
     even = jnp.ones(cmdp.reward.shape)
     log = logged(key, cmdp, even, EPISODES[-1], HORIZON)
     prefixes = [counts(jax.tree.map(lambda x, n=n: x[:n], log)) for n in EPISODES]
@@ -35,7 +35,7 @@ def models(key: Array, cmdp: CMDP, width: float) -> CMDP:
 
 
 def error(cmdp: CMDP, model: CMDP, multiplier: Array) -> Array:
-    """Return [], the average per step that the policy which is best in the model loses in truth, at a multiplier [M]."""
+    """Return [], what the policy that is best in the model loses in truth per step, at a multiplier [M]."""
     choice = best_response(model, priced(model, multiplier), any_choice(cmdp))
     got = values(cmdp, occupancy(cmdp, deterministic(choice, cmdp.reward.shape[1])))
     best = values(cmdp, respond(cmdp, multiplier))
@@ -143,7 +143,7 @@ def hard_problem(gap: Array) -> CMDP:
 
 
 def hardest(seeds: int = 512) -> tuple[dict[str, Any], list[Statement]]:
-    """Return the mean error against n where the two actions differ by 1 / sqrt(n): the problem that is hard at that n."""
+    """Return the mean error against n where two actions differ by 1 / sqrt(n): the problem that is hard at that n."""
     few = EPISODES[:3]
     steps = np.asarray(few) * HORIZON
     keys = jax.random.split(jax.random.PRNGKey(3), seeds)
