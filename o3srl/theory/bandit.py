@@ -299,4 +299,4 @@ def stochastic(problems: Problems, few: int = 20, seeds: int = 8) -> tuple[dict[
 
 def _gap_at(history: list[Played], total: int, lanes: Problems) -> np.ndarray:
     at = next(played for played in history if played.rounds == total)
-    return gaps(lanes, at.average, at.multiplier).total
+    return np.asarray(gaps(lanes, at.average, at.multiplier).total)

@@ -135,7 +135,7 @@ def _errors(axes: Axes, numbers: Numbers) -> None:
 
 
 def _multiplier(share: float) -> str:
-    return {0.0: "lambda = 0", 1.0: "lambda = C"}.get(share, _multiplier(share))
+    return {0.0: "lambda = 0", 1.0: "lambda = C"}.get(share, f"lambda = {share:g} C")
 
 
 def _on_a_log(axes: Axes, numbers: Numbers) -> None:
