@@ -195,7 +195,9 @@ def test_the_game_runs_in_float64_and_reports_averages_per_step():
     """At a fixed multiplier the average is the best response itself, and what is charged is its Lagrangian."""
     cmdp = some("garnet")
     limit = jnp.array([3.0])
-    at = play(lambda one: exact(oracle.best_response(one), duals.fixed(0.7), limit), stacked(cmdp), np.arange(1), 40)[-1]
+    at = play(lambda one: exact(oracle.best_response(one), duals.fixed(0.7), limit), stacked(cmdp), np.arange(1), 40)[
+        -1
+    ]
     assert at.average.dtype == jnp.float64
     rho = respond(cmdp, jnp.array([0.7]))
     np.testing.assert_allclose(at.average[0], rho, atol=1e-12)
@@ -206,7 +208,9 @@ def test_the_game_runs_in_float64_and_reports_averages_per_step():
 
 def test_rounds_must_divide_into_their_parts():
     with pytest.raises(ConfigError, match="equal parts"):
-        play(lambda one: exact(oracle.best_response(one), duals.ogd(), 1.0), stacked(some("garnet")), np.arange(1), 10, 3)
+        play(
+            lambda one: exact(oracle.best_response(one), duals.ogd(), 1.0), stacked(some("garnet")), np.arange(1), 10, 3
+        )
 
 
 def test_a_noisy_value_is_unbiased():
@@ -216,9 +220,7 @@ def test_a_noisy_value_is_unbiased():
     primal = oracle.best_response(cmdp, noisy=True)
     objective = Objective(jnp.array([0.5]), jnp.array([0.2]))
     state = any_choice(cmdp)
-    drawn = jax.vmap(lambda key: primal.value(key, state, jnp.zeros((1, 1)), objective))(
-        jax.random.split(KEY, 40_000)
-    )
+    drawn = jax.vmap(lambda key: primal.value(key, state, jnp.zeros((1, 1)), objective))(jax.random.split(KEY, 40_000))
     exactly = oracle.best_response(cmdp).value(KEY, state, jnp.zeros((1, 1)), objective)
     np.testing.assert_allclose(drawn.lagrangian.mean(), exactly.lagrangian, atol=0.08)
     np.testing.assert_allclose(drawn.violation.mean(), exactly.violation[0], atol=0.08)

@@ -1,15 +1,18 @@
-"""All statements, one after another on two threads, and where they are written."""
+"""All statements, on a few processes, and where they are written."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.metadata import version as package_version
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from o3srl.files import write_json, write_whole
@@ -19,9 +22,11 @@ from o3srl.theory.draw import draw
 from o3srl.theory.problems import Problems, make
 from o3srl.theory.statements import Statement
 
+WORKERS = 4
+
 Experiment = Callable[[Problems], tuple[dict[str, Any], list[Statement]]]
 
-# The longest first, so that two threads end together; `TOLD` is the order of the paper.
+# The longest first, so that the processes end together; `TOLD` is the order of the paper.
 EXPERIMENTS: Mapping[str, Experiment] = {
     "order of play": lambda problems: bandit.the_counterexample(),
     "grids": lambda problems: bandit.grids(),
@@ -44,6 +49,14 @@ TOLD = (
 )  # fmt: skip
 
 
+class Worked(NamedTuple):
+    """What one experiment found, and how long it took."""
+
+    numbers: dict[str, Any]
+    statements: list[Statement]
+    seconds: float
+
+
 class Result(NamedTuple):
     """Fields: statements, in the paper's order; numbers, and seconds with compilation, by experiment."""
 
@@ -58,22 +71,20 @@ class Result(NamedTuple):
 
 
 def compute(config: TheoryConfig, report: Callable[[str], None] = lambda name: None) -> Result:
-    """Return all statements and numbers, in float64; `report` hears of each experiment that is done."""
+    """Return all statements and numbers, in float64; `report` hears of each experiment that is done.
+
+    The experiments run in processes of their own: two programs with batched linear solves in one process can wait for
+    each other's share of XLA's threads forever.
+    """
     began = time.perf_counter()
     with jax.enable_x64(True):
-        problems = make(config.problems, config.seed)
+        problems = jax.tree.map(np.asarray, make(config.problems, config.seed))
     seconds = {"problems": time.perf_counter() - began}
-
-    def work(name: str) -> tuple[dict[str, Any], list[Statement]]:
-        start = time.perf_counter()
-        with jax.enable_x64(True):  # the setting is a thread's own
-            found = EXPERIMENTS[name](problems)
-        seconds[name] = time.perf_counter() - start
-        return found
-
-    found: dict[str, tuple[dict[str, Any], list[Statement]]] = {}
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        running = {pool.submit(work, name): name for name in EXPERIMENTS}
+    found: dict[str, Worked] = {}
+    workers = min(WORKERS, os.cpu_count() or 1)
+    cache = jax.config.jax_compilation_cache_dir
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_prepare, initargs=(cache,)) as pool:
+        running = {pool.submit(_work, name, problems): name for name in EXPERIMENTS}
         try:
             for done in as_completed(running):
                 found[running[done]] = done.result()
@@ -81,8 +92,24 @@ def compute(config: TheoryConfig, report: Callable[[str], None] = lambda name: N
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    statements = [one for name in TOLD for one in found[name][1]]
-    return Result(statements, {name: found[name][0] for name in TOLD}, {name: seconds[name] for name in seconds})
+    return Result(
+        statements=[one for name in TOLD for one in found[name].statements],
+        numbers={name: found[name].numbers for name in TOLD},
+        seconds=seconds | {name: found[name].seconds for name in TOLD},
+    )
+
+
+def _prepare(cache: str | None) -> None:
+    if cache is not None:
+        jax.config.update("jax_compilation_cache_dir", cache)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def _work(name: str, problems: Problems) -> Worked:
+    began = time.perf_counter()
+    with jax.enable_x64(True):
+        numbers, statements = EXPERIMENTS[name](jax.tree.map(jnp.asarray, problems))
+    return Worked(numbers, statements, time.perf_counter() - began)
 
 
 def write(config: TheoryConfig, result: Result) -> None:
