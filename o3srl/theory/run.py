@@ -82,7 +82,7 @@ def compute(config: TheoryConfig, report: Callable[[str], None] = lambda name: N
     seconds = {"problems": time.perf_counter() - began}
     found: dict[str, Worked] = {}
     workers = min(WORKERS, os.cpu_count() or 1)
-    cache = jax.config.jax_compilation_cache_dir
+    cache: str | None = jax.config.values["jax_compilation_cache_dir"]
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_prepare, initargs=(cache,)) as pool:
         running = {pool.submit(_work, name, problems): name for name in EXPERIMENTS}
         try:
