@@ -107,8 +107,8 @@ def _arms(axes: Axes, numbers: Numbers) -> None:
     arms = found["arms"]
     _line(axes, arms, found["projected"], 0, "projected onto the grid")
     _line(axes, arms, found["gap"], 1, "not projected")
-    _bound(axes, arms, found["grid"], 0, "bound: grid, BC / (2(K - 1))")
-    _bound(axes, arms, found["regret"], 1, "bound: regret, G sqrt(2 K ln K / T)")
+    _bound(axes, arms, found["grid"], 0, "grid part of the bound, BC / (2(K - 1))")
+    _bound(axes, arms, found["regret"], 1, "regret part, G sqrt(2 K ln K / T)")
     _logs(axes, "arms K", "gap, mean over problems", f"EXP3 at T = {found['rounds']:,}", arms)
 
 

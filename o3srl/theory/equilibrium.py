@@ -213,12 +213,14 @@ def several(count: int, costs: int, seed: int = 1) -> Several:
     return Several(cmdp, limit, allowance, maximum, multiplier, jnp.asarray([one.reward for one in best]))
 
 
-def several_costs(count: int = 20, costs: int = 2, rounds: int = 1024) -> tuple[dict[str, Any], list[Statement]]:
+def several_costs(
+    count: int = 20, costs: int = 2, rounds: int = 1024, names: tuple[str, ...] = NAMES
+) -> tuple[dict[str, Any], list[Statement]]:
     """Return the numbers and statements of Theorem 1 with several costs, the oracle answering by policy iteration."""
     problems = several(count, costs)
     numbers: dict[str, Any] = {"costs": costs, "rounds": rounds}
     said: list[Statement] = []
-    for name in NAMES:
+    for name in names:
         rate, bound = rate_and_bound(name, np.asarray(problems.maximum), 1.0, rounds, costs=costs)
 
         def build(own: tuple[Several, Array], name: str = name) -> Algorithm:
