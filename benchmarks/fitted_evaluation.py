@@ -66,7 +66,7 @@ def true_values(cmdp: CMDP, game: Algorithm, parameters: object) -> Array:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--updates", type=int, default=20_000)
+    parser.add_argument("--updates", type=int, default=10_000)
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     cmdp, limit = problem()
@@ -85,11 +85,10 @@ def main() -> None:
             true = np.asarray(measure(chunk.lanes.state))
             over = true[:, 1] - allowance
             told = chunk.metrics["game/violation"][:, 0]
-            print(
-                f"  {chunk.updates:>7,}  {true[:, 0].mean():.4f}  {over.mean():>19.4f}  {np.abs(told - over).mean():>13.4f}"
-                f"  {chunk.metrics['game/multiplier'].mean():>10.3f}  {given.seeds * chunk.fresh / chunk.seconds:>9,.0f}",
-                flush=True,
-            )
+            off, price = np.abs(told - over).mean(), chunk.metrics["game/multiplier"].mean()
+            speed = given.seeds * chunk.fresh / chunk.seconds
+            row = f"  {chunk.updates:>7,}  {true[:, 0].mean():.4f}  {over.mean():>19.4f}  {off:>13.4f}"
+            print(f"{row}  {price:>10.3f}  {speed:>9,.0f}", flush=True)
 
 
 if __name__ == "__main__":
