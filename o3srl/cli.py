@@ -1,4 +1,4 @@
-"""The command line: `o3srl train`, `resume`, `evaluate`, `report`, `collect`, `data`, `tasks`."""
+"""The command line: `o3srl train`, `resume`, `evaluate`, `report`, `collect`, `data`, `tasks`, `theory`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ o3srl: the policy that earns the most from a log while its cost stays within a b
   o3srl data info FILE [--picture X.png] what a log holds, and every episode's reward over its cost
   o3srl data check FILE                  whether a log can be trained on, and what is odd about it
   o3srl tasks                            the tasks, their simulators and logs, and how to get them
+  o3srl theory --out runs/theory         check the paper's statements on finite problems, with exact answers
 
 Each command explains itself: o3srl train --help. With --debug, an error shows its traceback.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, 2 for an error that a user can mend, 130 when stopped."""
+    """Run a command and return its exit code: 0, 2 for an error that a user can mend, 130 when stopped.
+
+    It is 1 where `theory` finds a statement to be otherwise than it should.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
@@ -62,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _command(name: str) -> Callable[[list[str]], int]:
     commands: Mapping[str, Callable[[list[str]], int]] = {
         "train": _train, "resume": _resume, "evaluate": _evaluate, "report": _report,
-        "collect": _collect, "data": _data, "tasks": _tasks,
+        "collect": _collect, "data": _data, "tasks": _tasks, "theory": _theory,
     }  # fmt: skip
     if name not in commands:
         raise ConfigError(f"There is no command {name!r}{did_you_mean(name, commands)} Known: {', '.join(commands)}.")
@@ -222,6 +226,26 @@ def _tasks(words: list[str]) -> int:
         console, "Returns are the extremes of the task's log (DSRL's in simulators): 0 and 1 of the normalized reward."
     )
     return 0
+
+
+def _theory(words: list[str]) -> int:
+    from o3srl.experiment.arguments import parse
+    from o3srl.theory.config import TheoryConfig, check
+
+    config = parse(TheoryConfig, words, "o3srl theory")
+    check(config)
+    _start_jax()
+    from o3srl.experiment.progress import counting
+    from o3srl.theory.run import EXPERIMENTS, compute, write
+    from o3srl.theory.statements import table
+
+    console = output()
+    with counting(console, "checking", len(EXPERIMENTS), "parts") as report:
+        result = compute(config, report)
+    write(config, result)
+    console.print(table(result.statements))
+    tell(console, f"Written: {config.out / 'theory.json'} and figures beside it")
+    return 0 if result.sound else 1
 
 
 def _start_jax() -> None:

@@ -64,7 +64,7 @@ def trace(key: Array, policy: Policy, parameters: Parameters, environment: Envir
         return _Running(world, memory, step, alive & (terminal == 0)), taken
 
     world = environment.reset(key_world)
-    first = Step(environment.observe(world), jnp.float32(0.0), jnp.zeros(environment.costs))
+    first = Step(environment.observe(world), jnp.zeros(()), jnp.zeros(environment.costs))
     running = _Running(world, policy.reset(key_memory, parameters, limit), first, jnp.array(True))
     return jax.lax.scan(advance, running, jax.random.split(key_act, environment.horizon))[1]
 

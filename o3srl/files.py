@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from o3srl.errors import RunError
 
 
 @contextmanager
@@ -37,3 +39,18 @@ def write_whole(path: Path, content: bytes) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write JSON, indented, as a whole file; a number that is not finite is an error."""
     write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def refuse_occupied(directory: Path, own: Collection[str], overwrite: bool, ways_out: str) -> None:
+    """Raise unless a directory is free, or may be overwritten and holds nothing but files of the names in `own`.
+
+    Names that begin with a dot do not count; `ways_out` is the sentence that says what else one can do.
+    """
+    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
+        return
+    if not overwrite:
+        raise RunError(f"{directory} exists already. {ways_out}")
+    foreign = sorted({path.name for path in directory.iterdir()} - set(own)) if directory.is_dir() else ["a file"]
+    foreign = [name for name in foreign if not name.startswith(".")]
+    if foreign:
+        raise RunError(f"{directory} holds things that no run wrote ({foreign[0]}), so --overwrite leaves it alone.")

@@ -70,7 +70,7 @@ def o3srl(
     policy's parameters looks back; `prepare` is the paper's clipping and scaling of rewards.
     """
     feedback = feedback or at_batch_states()
-    _check(oracle, dual)
+    _check(oracle, dual, feedback)
     per_step = rounds.rounds_per_step(updates_per_round, oracle)
     rate = rounds.average_rate(updates_per_round, average_updates)
 
@@ -82,8 +82,8 @@ def o3srl(
             )
         key_primal, key_feedback = jax.random.split(key)
         primal = oracle.init(key_primal, rounds.example(data.info))
-        scale = jnp.asarray(data.scaling.cost, jnp.float32)
-        per_episode = jnp.broadcast_to(jnp.asarray(limit, jnp.float32), (costs,))
+        scale = jnp.asarray(data.scaling.cost, float)
+        per_episode = jnp.broadcast_to(jnp.asarray(limit, float), (costs,))
         return GameState(
             primal=primal,
             dual=dual.init(),
@@ -130,15 +130,16 @@ def o3srl(
     return Algorithm(prepare=prepare, init=init, phases=(phase,), policy=oracle.policy, parameters=parameters)
 
 
-def _check(oracle: Oracle, dual: Dual) -> None:
+def _check(oracle: Oracle, dual: Dual, feedback: Feedback) -> None:
     if oracle.value is None:
         raise ConfigError(
             "This oracle has no critic, so no round of the game could reveal a value to the dual. "
             "Train it alone with plain(...), or use an oracle with a critic: td3_bc() or iql()."
         )
-    if dual.parts and not oracle.parts:
+    if dual.parts and not (oracle.parts or feedback.parts):
         raise ConfigError(
             "This dual reads the violation, or charges another multiplier than the one answered, and a scalar critic "
             'knows only their sum. Use a decomposed critic (td3_bc(TD3BCConfig(critic="decomposed")); '
-            "--td3-bc.critic decomposed), or a dual that needs one number: exp3(...) or fixed(...)."
+            "--td3-bc.critic decomposed), a fitted evaluation (feedback.fitted(); --feedback fitted), or a dual that "
+            "needs one number: exp3(...) or fixed(...)."
         )

@@ -106,7 +106,7 @@ def start_averages(parameters: Parameters, multiplier: Array) -> Averages:
 def update_averages(averages: Averages, parameters: Parameters, multiplier: Array, rate: float) -> Averages:
     """Return the averages after one more round: exponential with `rate` per round, uniform with 1 / rounds."""
     rounds = averages.rounds + 1
-    share = 1.0 / rounds.astype(jnp.float32)
+    share = 1.0 / rounds.astype(float)
 
     def toward(old: Parameters, new: Parameters, step: Array | float) -> Parameters:
         return jax.tree.map(lambda o, n: o + step * (n - o), old, new)

@@ -204,10 +204,12 @@ class Dual(NamedTuple):
 
 class Feedback(NamedTuple):
     """Where a round's Value comes from. init: (key, data) -> state; reveal: (key, state, oracle, primal, sample,
-    objective at the charged multiplier) -> (state, Value divided by H)."""
+    objective at the charged multiplier) -> (state, Value divided by H); parts: whether it knows V_r and V_c apart by
+    itself, whatever the oracle's critics know."""
 
     init: Callable[[Array, Data], State]
     reveal: Callable[[Array, State, Oracle, State, Sample, Objective], tuple[State, Value]]
+    parts: bool = False
 
 
 class Phase(NamedTuple):

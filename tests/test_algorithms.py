@@ -54,6 +54,9 @@ ALGORITHMS = {
     "o3srl, bfloat16": lambda log: o3srl(
         td3_bc(TD3BCConfig(precision="bfloat16", **SMALL)), duals.exp3(GRID), limit=5.0, **OPTIONS
     ),
+    "o3srl, fitted evaluation": lambda log: o3srl(
+        scalar(), duals.ogd(), feedback.fitted(feedback.FittedConfig(**SMALL)), limit=5.0, **OPTIONS
+    ),
     "o3srl, normalized": standardized,
     "td3-bc": lambda log: plain(scalar(), **OPTIONS),
     "iql": lambda log: plain(iql(IQLConfig(**SMALL)), **OPTIONS),

@@ -33,7 +33,7 @@ def mean(key: Array, probability: Array, grid: Array) -> Play:
     """Return the play that answers the mean multiplier, probability @ grid, and charges it; no arm is drawn."""
     del key
     multiplier = probability @ grid
-    return Play(multiplier, multiplier, jnp.int32(-1), jnp.float32(1.0))
+    return Play(multiplier, multiplier, jnp.int32(-1), jnp.ones(()))
 
 
 def independent(key: Array, probability: Array, grid: Array) -> Play:
@@ -48,14 +48,21 @@ class WeightsState(NamedTuple):
     log_weights: Array
 
 
-def exp3(grid: ArrayLike, rate: ArrayLike = 2e-3, mixing: ArrayLike = 0.0, mixer: Mixer = sampled) -> Dual:
+def exp3(
+    grid: ArrayLike,
+    rate: ArrayLike = 2e-3,
+    mixing: ArrayLike = 0.0,
+    mixer: Mixer = sampled,
+    offset: ArrayLike = 0.0,
+) -> Dual:
     """Return EXP3 over the arms of `grid` [K] or [K, M].
 
-    From P_0 = 1/K, with V the revealed Lagrangian of the charged arm:
+    From P_0 = 1/K, with V the revealed Lagrangian of the charged arm, plus `offset`:
 
         P_t(lambda) ~ P_{t-1}(lambda) exp(-rate V 1[lambda = lambda_{t-1}] / P_{t-1}(lambda))
 
-    `mixing` in [0, 1) plays (1 - mixing) P + mixing / K instead of P, which bounds the importance weights.
+    `mixing` in [0, 1) plays (1 - mixing) P + mixing / K instead of P, which bounds the importance weights. An offset
+    changes no comparison of arms; the bound on regret wants one by which V is never negative (the paper has none).
     """
     if mixer is mean:
         raise ConfigError(
@@ -71,7 +78,7 @@ def exp3(grid: ArrayLike, rate: ArrayLike = 2e-3, mixing: ArrayLike = 0.0, mixer
         return mixer(key, probability(state), arms)
 
     def update(state: WeightsState, play: Play, value: Value) -> WeightsState:
-        loss = value.lagrangian / play.prob * jax.nn.one_hot(play.arm, len(arms))
+        loss = (value.lagrangian + offset) / play.prob * jax.nn.one_hot(play.arm, len(arms))
         return WeightsState(_normalized(state.log_weights - rate * loss))
 
     def metrics(state: WeightsState) -> Metrics:
@@ -94,7 +101,7 @@ def hedge(grids: ArrayLike, rate: ArrayLike = 6e-3, mixer: Mixer = mean) -> Dual
 
         P_t(lambda_k) ~ P_{t-1}(lambda_k) exp(rate lambda_k violation)
     """
-    rows = jnp.atleast_2d(jnp.asarray(grids, jnp.float32))
+    rows = jnp.atleast_2d(jnp.asarray(grids, float))
     costs, arms = rows.shape
 
     def play(key: Array, state: WeightsState) -> Play:
@@ -121,7 +128,7 @@ def hedge(grids: ArrayLike, rate: ArrayLike = 6e-3, mixer: Mixer = mean) -> Dual
 
 
 def _columns(grid: ArrayLike) -> Array:
-    arms = jnp.asarray(grid, jnp.float32)
+    arms = jnp.asarray(grid, float)
     return arms[:, None] if arms.ndim == 1 else arms
 
 

@@ -11,7 +11,7 @@ from o3srl.types import Dual
 
 def fixed(multiplier: ArrayLike = 0.0, costs: int = 1) -> Dual:
     """Return the dual that always plays `multiplier` [] or [M]."""
-    value = jnp.broadcast_to(jnp.asarray(multiplier, jnp.float32), (costs,))
+    value = jnp.broadcast_to(jnp.asarray(multiplier, float), (costs,))
     return Dual(
         init=lambda: (),
         play=lambda key, state: point(value),

@@ -51,7 +51,7 @@ def ftrl(maximum: ArrayLike = 5.0, rate: ArrayLike = 0.01, start: ArrayLike = 0.
 
 def point(multiplier: Array) -> Play:
     """Return the play of a dual without arms: it answers `multiplier` [M] and charges the same."""
-    return Play(multiplier, multiplier, jnp.int32(-1), jnp.float32(1.0))
+    return Play(multiplier, multiplier, jnp.int32(-1), jnp.ones(()))
 
 
 def no_metrics(state: object) -> Metrics:
@@ -62,7 +62,7 @@ def no_metrics(state: object) -> Metrics:
 
 def _interval(update: Any, start: ArrayLike, costs: int) -> Dual:
     return Dual(
-        init=lambda: GradientState(jnp.full(costs, start, jnp.float32), jnp.zeros(costs)),
+        init=lambda: GradientState(jnp.full(costs, start, float), jnp.zeros(costs)),
         play=lambda key, state: point(state.multiplier),
         update=update,
         metrics=no_metrics,

@@ -18,11 +18,11 @@ from o3srl.data import clip_rewards, scale_costs
 from o3srl.duals import exponential
 from o3srl.errors import ConfigError
 from o3srl.experiment.codec import replace_at
-from o3srl.feedback import at_batch_states, at_initial_states
+from o3srl.feedback import FittedConfig, at_batch_states, at_initial_states, fitted
 from o3srl.game import o3srl
 from o3srl.oracles import BCConfig, IQLConfig, TD3BCConfig, bc, iql, td3_bc
 from o3srl.plain import plain
-from o3srl.types import Algorithm, Dual, Oracle
+from o3srl.types import Algorithm, Dual, Feedback, Oracle
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,9 @@ class GameConfig:
     """the offline RL algorithm"""
     dual: Literal["exp3", "hedge", "ogd", "ftrl", "pid", "fixed"] = "exp3"
     """the learner of the multiplier; all but exp3 and fixed need a decomposed critic"""
-    feedback: Literal["batch", "initial"] = "batch"
-    """at which states a round's value is read: the batch's (the paper), or logged initial states"""
+    feedback: Literal["batch", "initial", "fitted"] = "batch"
+    """where a round's value is read: at the batch's states (the paper), at logged initial states, or there from an
+    evaluation that is fitted to the policy (Le et al.)"""
     allowance: Literal["discounted", "episodic"] = "discounted"
     """the limit per step: (1 - gamma) limit (the paper), or limit / T, what an evaluation measures"""
     updates_per_round: int = 10
@@ -113,6 +114,7 @@ class GameConfig:
     gradient: GradientConfig = field(default_factory=GradientConfig)
     pid: PIDConfig = field(default_factory=PIDConfig)
     fixed: FixedConfig = field(default_factory=FixedConfig)
+    fitted: FittedConfig = field(default_factory=FittedConfig)
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ TYPES: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
         *ALGORITHMS.values(), RunConfig, TD3BCConfig, IQLConfig, BCConfig,
-        GridConfig, EXP3Config, HedgeConfig, GradientConfig, PIDConfig, FixedConfig,
+        GridConfig, EXP3Config, HedgeConfig, GradientConfig, PIDConfig, FixedConfig, FittedConfig,
     )
 }  # fmt: skip
 
@@ -212,7 +214,7 @@ def build(config: AlgorithmConfig, run: RunConfig, settings: Mapping[str, Any]) 
             return o3srl(
                 _oracle(config),
                 _dual(config, settings),
-                {"batch": at_batch_states, "initial": at_initial_states}[config.feedback](),
+                _feedback(config),
                 allowance={"discounted": budget.discounted, "episodic": budget.episodic}[config.allowance],
                 updates_per_round=config.updates_per_round,
                 average_updates=config.average_updates,
@@ -228,6 +230,16 @@ def build(config: AlgorithmConfig, run: RunConfig, settings: Mapping[str, Any]) 
 
 def _oracle(config: GameConfig) -> Oracle:
     return td3_bc(config.td3_bc) if config.oracle == "td3-bc" else iql(config.iql)
+
+
+def _feedback(config: GameConfig) -> Feedback:
+    match config.feedback:
+        case "batch":
+            return at_batch_states()
+        case "initial":
+            return at_initial_states()
+        case "fitted":
+            return fitted(config.fitted)
 
 
 def _dual(config: GameConfig, settings: Mapping[str, Any]) -> Dual:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
 from o3srl.experiment.run import Reporter, Run, Stop
@@ -97,6 +97,21 @@ def simulating(console: Console) -> Generator[Callable[[int, int], None]]:
         return
     with bar:
         yield lambda ended, total: bar.update(job, completed=ended, total=total, visible=True)
+
+
+@contextmanager
+def counting(console: Console, doing: str, total: int, what: str) -> Generator[Callable[[str], None]]:
+    """Yield a function that hears of each part that is done, by name: a bar, or a line each without a terminal."""
+    if not console.is_terminal:
+        yield lambda name: console.print(f"{doing}: {name} is done", highlight=False)
+        return
+    bar = Progress(
+        TextColumn(doing), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn(what + ","),
+        TimeElapsedColumn(), console=console,
+    )  # fmt: skip
+    with bar:
+        job = bar.add_task(doing, total=total)
+        yield lambda name: bar.advance(job)
 
 
 def facts(chunk: Chunk, lanes: int) -> str:

@@ -32,7 +32,7 @@ from o3srl.experiment.codec import decode, encode
 from o3srl.experiment.config import TYPES, AlgorithmConfig, RunConfig, build
 from o3srl.experiment.lanes import Lane
 from o3srl.experiment.metrics import MetricsLog
-from o3srl.files import write_json
+from o3srl.files import refuse_occupied, write_json
 from o3srl.normalize import normalize
 from o3srl.train import Build, Chunk, Engine, Lanes, Stretch, make_engine, make_plan, place, total_updates
 from o3srl.train import run as run_chunks
@@ -212,18 +212,9 @@ def _lane(entry: dict[str, Any]) -> Lane:
 
 def refuse_existing(run: RunConfig) -> None:
     """Raise unless the run directory is free, or may be overwritten and holds nothing but a run."""
-    directory = Path(run.out)
-    if not run.out or not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
-        return
-    if not run.overwrite:
-        raise RunError(
-            f"{directory} exists already. Go on with it (o3srl resume {directory}), choose another --out, or replace "
-            "it with --overwrite."
-        )
-    foreign = sorted({path.name for path in directory.iterdir()} - OWN_FILES) if directory.is_dir() else ["a file"]
-    foreign = [name for name in foreign if not name.startswith(".")]
-    if foreign:
-        raise RunError(f"{directory} holds things that no run wrote ({foreign[0]}), so --overwrite leaves it alone.")
+    if run.out:
+        ways_out = f"Go on with it (o3srl resume {run.out}), choose another --out, or replace it with --overwrite."
+        refuse_occupied(Path(run.out), OWN_FILES, run.overwrite, ways_out)
 
 
 def _make_directory(run: Run) -> None:

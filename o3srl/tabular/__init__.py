@@ -1,0 +1,1 @@
+"""Finite problems with exact answers, on which the theorems can be checked."""
