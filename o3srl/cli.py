@@ -156,27 +156,19 @@ def _report(words: list[str]) -> int:
 
 
 def _collect(words: list[str]) -> int:
-    from o3srl.experiment.arguments import CollectArguments, parse
+    from o3srl.experiment.arguments import CollectArguments, asked_of, parse
 
     told = parse(CollectArguments, words, "o3srl collect")
     _start_jax()
-    from o3srl.collect import ppo, thin
-    from o3srl.collect.run import Asked, collect, exploration_for, limit_of, steps_for, working
+    from o3srl.collect.run import collect, working
     from o3srl.experiment import table
+    from o3srl.experiment.picture import write_scatter
     from o3srl.experiment.progress import collecting, stoppable
 
-    asked = Asked(
-        told.task,
-        tuple(limit_of(limit) for limit in told.limits),
-        steps_for(told.task) if told.steps is None else told.steps,
-        told.episodes,
-        told.environments,
-        told.envelope,
-        told.seed,
-        told.costs,
-        told.horizon,
-        ppo.PPOConfig(exploration=exploration_for(told.task) if told.exploration is None else told.exploration),
-    )
+    asked = asked_of(told)
+    picture = told.out.with_suffix(".png")
+    if picture.exists() and not told.overwrite:
+        raise ConfigError(f"{picture} exists, where the picture of the log goes. Choose another --out, or --overwrite.")
     console = output()
     with (
         stoppable(console, "batch; finished stints stay") as stop,
@@ -196,10 +188,11 @@ def _collect(words: list[str]) -> int:
         tell(console, f"Stopped. The same command goes on from {working(told.out)}.")
         return 130
     console.print(table.collected_table(collected, asked.limits))
-    if collected.envelope is not None:
-        cost, returns = collected.cost[collected.chosen], collected.returns[collected.chosen]
-        share, at = thin.reach(cost, returns, collected.envelope)
-        tell(console, f"The envelope is reached to {share:.1%} or more up to every cost; least up to {at:.3g}.")
+    for sentence in table.collected_notes(collected):
+        tell(console, sentence)
+    cost, returns = collected.cost[collected.chosen], collected.returns[collected.chosen]
+    write_scatter(picture, f"{told.task}: {len(cost):,} episodes", returns, cost[:, None], table.finite(asked.limits))
+    tell(console, f"Written: {picture}, every episode's reward over its cost.")
     tell(console, f"Written: {told.out}. Next: o3srl train --task {told.task} --data {told.out} --out runs/x")
     return 0
 

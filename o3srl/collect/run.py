@@ -34,6 +34,7 @@ from o3srl.policy import in_box
 from o3srl.train import raw_key
 
 STINTS = 5  # per rung, about
+EPISODES = 1000  # of a log whose task has no published one
 LEARNER = "learner.safetensors"
 STEPS = {"toy-": 100_000, "Ball": 400_000, "Car": 600_000}  # per limit, by how a task's name begins
 
@@ -170,7 +171,7 @@ def check(asked: Asked, out: Path, overwrite: bool) -> tuple[Task, thin.Envelope
         envelope = thin.PUBLISHED.get(task.name)
     elif asked.envelope != "none":
         envelope = thin.parse(asked.envelope)
-    count = asked.episodes or thin.TRAJECTORIES.get(task.name, 1000)
+    count = asked.episodes or (task.log.episodes if task.log else EPISODES)
     return task, envelope, count
 
 

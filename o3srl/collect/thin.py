@@ -31,12 +31,6 @@ PUBLISHED: dict[str, Envelope] = {
     "AntCircle": ((0, 260), (25, 280), (60, 330), (100, 420), (150, 460), (200, 440)),
 }
 
-# How many trajectories DSRL's logs of these tasks have.
-TRAJECTORIES = {
-    "BallRun": 940, "CarRun": 651, "DroneRun": 1990, "AntRun": 1816,
-    "BallCircle": 886, "CarCircle": 1450, "DroneCircle": 1923, "AntCircle": 5728,
-}  # fmt: skip
-
 
 def parse(text: str) -> Envelope:
     """Return the envelope that `cost,return` pairs name.

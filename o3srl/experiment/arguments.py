@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
@@ -17,6 +17,9 @@ from o3srl.experiment import presets
 from o3srl.experiment.config import ALGORITHMS, RunConfig, scalars
 from o3srl.experiment.lanes import expand
 from o3srl.experiment.run import Plan
+
+if TYPE_CHECKING:
+    from o3srl.collect.run import Asked
 
 LIMIT = "--limit"
 
@@ -111,6 +114,24 @@ class CollectArguments:
     """replace FILE.hdf5"""
     keep: bool = False
     """keep all episodes of the training, in FILE.hdf5.collecting, to choose others later without training"""
+
+
+def asked_of(told: CollectArguments) -> Asked:
+    """Return the collection that is asked for, with the task's own defaults where nothing is said."""
+    from o3srl.collect import ppo, run
+
+    return run.Asked(
+        told.task,
+        tuple(run.limit_of(limit) for limit in told.limits),
+        run.steps_for(told.task) if told.steps is None else told.steps,
+        told.episodes,
+        told.environments,
+        told.envelope,
+        told.seed,
+        told.costs,
+        told.horizon,
+        ppo.PPOConfig(exploration=run.exploration_for(told.task) if told.exploration is None else told.exploration),
+    )
 
 
 def parse(kind: type[Parsed], words: Sequence[str], command: str) -> Parsed:

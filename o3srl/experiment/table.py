@@ -137,3 +137,19 @@ def collected_table(collected: Collected, limits: Sequence[float]) -> Table:
             row.append(f"{thin.greatest(envelope, limit):.5g}")
         table.add_row(*row)
     return table
+
+
+def collected_notes(collected: Collected) -> list[str]:
+    """Return what else is to be said of a collection: how far its envelope is reached."""
+    from o3srl.collect import thin
+
+    if collected.envelope is None:
+        return []
+    cost, returns = collected.cost[collected.chosen], collected.returns[collected.chosen]
+    share, at = thin.reach(cost, returns, collected.envelope)
+    return [f"The envelope is reached to {share:.1%} or more up to every cost; least up to {at:.3g}."]
+
+
+def finite(limits: Sequence[float]) -> list[float]:
+    """Return the limits of a ladder that are limits."""
+    return [limit for limit in limits if limit < float("inf")]
