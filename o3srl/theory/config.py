@@ -19,7 +19,7 @@ class TheoryConfig:
     out: Path = Path("runs/theory")
     """the directory to make"""
     problems: int = 100
-    """random CMDPs; some parts use the first 20 to 80 of them"""
+    """random CMDPs, of which some parts use the first 20 to 80; with few, means are too noisy for some statements"""
     seed: int = 0
     """of the random CMDPs"""
     overwrite: bool = False
