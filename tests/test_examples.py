@@ -10,9 +10,10 @@ import pytest
 
 from o3srl import cli
 from o3srl.cli_data import GetArguments
+from o3srl.collect.run import check
 from o3srl.data import DataWarning
 from o3srl.envs import tasks
-from o3srl.experiment.arguments import parse, parse_train
+from o3srl.experiment.arguments import CollectArguments, asked_of, parse, parse_train
 from tests.conftest import walk
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,6 +90,9 @@ def test_every_printed_command_parses(words, tmp_path, monkeypatch, capsys):
         np.savez("log.npz", **walk())
         assert cli.main(words) == 0
         assert words[2] in capsys.readouterr().out
+    elif words[0] == "collect":  # what it does: test_collect.py
+        asked = asked_of(parse(CollectArguments, words[1:], "o3srl collect"))
+        assert check(asked, Path(words[words.index("--out") + 1]), overwrite=False)[0] == tasks.find(asked.task)
     elif words == ["tasks"]:
         assert cli.main(words) == 0
     else:

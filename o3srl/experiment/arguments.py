@@ -92,7 +92,7 @@ class CollectArguments:
     episodes: int | None = None
     """how many episodes the log shall have (default: as DSRL's of this task, else 1000)"""
     steps: int | None = None
-    """steps in the simulator per limit (default: by the task, 400,000 and more)"""
+    """steps in the simulator per limit (default: by the task, 500,000 and more)"""
     envelope: str = "task"
     """the best return that the log may hold at a cost: `task` for that of DSRL's log where it is known, `none`, or
     pairs "cost,return cost,return", linear between"""
