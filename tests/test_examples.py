@@ -14,6 +14,7 @@ from o3srl.collect.run import check
 from o3srl.data import DataWarning
 from o3srl.envs import tasks
 from o3srl.experiment.arguments import CollectArguments, asked_of, parse, parse_train
+from o3srl.theory import config as theory
 from tests.conftest import walk
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,6 +94,8 @@ def test_every_printed_command_parses(words, tmp_path, monkeypatch, capsys):
     elif words[0] == "collect":  # what it does: test_collect.py
         asked = asked_of(parse(CollectArguments, words[1:], "o3srl collect"))
         assert check(asked, Path(words[words.index("--out") + 1]), overwrite=False)[0] == tasks.find(asked.task)
+    elif words[0] == "theory":  # what it does: test_theory.py
+        theory.check(parse(theory.TheoryConfig, words[1:], "o3srl theory"))
     elif words == ["tasks"]:
         assert cli.main(words) == 0
     else:
