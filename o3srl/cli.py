@@ -59,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         if debug:
             raise
-        errors().print("Stopped at once; the last checkpoint stands.")
+        errors().print(
+            "Stopped at once; the last checkpoint stands." if words[0] in ("train", "resume") else "Stopped at once."
+        )
         return 130
 
 
