@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +36,7 @@ from o3srl.train import raw_key
 STINTS = 5  # per rung, about
 EPISODES = 1000  # of a log whose task has no published one
 LEARNER = "learner.safetensors"
-STEPS = {"toy-": 100_000, "Ball": 500_000, "Car": 600_000}  # per limit, by how a task's name begins
+STEPS = {"toy-": 100_000, "Ball": 400_000, "Car": 600_000}  # per limit, by how a task's name begins
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,6 +140,18 @@ def exploration_for(task: str) -> float:
     return 0.3 if task.startswith("Drone") else 0.6
 
 
+def limit_at(limits: Sequence[float], limit: float, done: float) -> float:
+    """Return what a rung's limit is when so much of its training is done, from 0 to 1.
+
+    In the second half it moves linearly to the next larger limit of the ladder, so that costs in between are met.
+
+    >>> [limit_at((20.0, 40.0, math.inf), 20.0, done) for done in (0.0, 0.5, 0.75, 1.0)]
+    [20.0, 20.0, 30.0, 40.0]
+    """
+    beyond = min((other for other in limits if limit < other < math.inf), default=limit)
+    return limit + max(0.0, 2.0 * done - 1.0) * (beyond - limit) if beyond > limit else limit
+
+
 def limit_of(text: str) -> float:
     """Return a limit of the ladder; `none` is infinite.
 
@@ -217,7 +229,6 @@ def _stint(
 ) -> _Rung | None:
     """Return the rung after one more stint, which is on disk then; None when stopped."""
     key = jax.random.fold_in(raw_key(asked.seed), 2 * rung.number + 1)
-    limits = jnp.full(place.sizes.costs, rung.limit, jnp.float32)
     until = min(asked.steps, rung.steps + math.ceil(asked.steps / STINTS))
     file = rung.folder / f"{rung.stints:06d}.npz"
     parts: list[Episodes] = []
@@ -225,13 +236,14 @@ def _stint(
         key_play, key_learn = jax.random.split(jax.random.fold_in(key, rung.batches))
         seeds = _seeds(asked, rung.number, rung.batches, "episodes")
         seen = place.play(key_play, seeds, ppo.behavior(rung.learner))
-        left = jnp.float32(1.0 - rung.steps / asked.steps)
-        learner, metrics = ppo.learn(key_learn, rung.learner, seen, limits, left, asked.ppo)
+        done = rung.steps / asked.steps
+        limit = jnp.full(place.sizes.costs, limit_at(asked.limits, rung.limit, done), jnp.float32)
+        learner, metrics = ppo.learn(key_learn, rung.learner, seen, limit, jnp.float32(1.0 - done), asked.ppo)
         parts.append(stored.of(seen, in_box(seen.action, place.low, place.high)))
-        done = rung.steps + int(parts[-1].length.sum())
-        rung = rung._replace(learner=learner, steps=done, batches=rung.batches + 1)
+        steps = rung.steps + int(parts[-1].length.sum())
+        rung = rung._replace(learner=learner, steps=steps, batches=rung.batches + 1)
         told = {name: np.asarray(value) for name, value in metrics.items()}
-        report(Progress(rung.number, rung.limit, done, told))
+        report(Progress(rung.number, rung.limit, steps, told))
         if stop():
             return None
     rung = rung._replace(stints=rung.stints + 1)

@@ -88,11 +88,11 @@ class CollectArguments:
     out: Path
     """the log to write, in DSRL's format: FILE.hdf5"""
     limits: list[str] = dataclasses.field(default_factory=lambda: ["5", "10", "20", "40", "70", "none"])
-    """cost limits per episode, a policy each; `none` is a policy that earns what it can"""
+    """cost limits per episode, a policy each, which later moves on to the next; `none`: it earns what it can"""
     episodes: int | None = None
     """how many episodes the log shall have (default: as DSRL's of this task, else 1000)"""
     steps: int | None = None
-    """steps in the simulator per limit (default: by the task, 500,000 and more)"""
+    """steps in the simulator per limit (default: by the task, 400,000 and more)"""
     envelope: str = "task"
     """the best return that the log may hold at a cost: `task` for that of DSRL's log where it is known, `none`, or
     pairs "cost,return cost,return", linear between"""
