@@ -36,6 +36,7 @@ from o3srl.train import raw_key
 STINTS = 5  # per rung, about
 EPISODES = 1000  # of a log whose task has no published one
 LEARNER = "learner.safetensors"
+STREAMS = {"worlds": 6, "episodes": 8}  # what tells two kinds of seeds apart
 STEPS = {"toy-": 100_000, "Ball": 400_000, "Car": 600_000}  # per limit, by how a task's name begins
 
 
@@ -255,7 +256,7 @@ def _stint(
 
 def _seeds(asked: Asked, number: int, turn: int, what: str) -> npt.NDArray[np.uint32]:
     """What the environments are made or reset with, [S], below 2^31."""
-    entropy = [asked.seed, number, turn, len(what)]
+    entropy = [asked.seed, number, turn, STREAMS[what]]
     return np.random.SeedSequence(entropy).generate_state(asked.environments) >> np.uint32(1)
 
 
