@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from o3srl.experiment.run import Reporter, Run, Stop
+from o3srl.experiment.run import Reporter, Stop
 from o3srl.train import Chunk
 
 if TYPE_CHECKING:
@@ -26,71 +26,29 @@ PLAIN_LINES = 10  # how many lines a run prints where there is no terminal
 @contextmanager
 def reporting(console: Console) -> Generator[Reporter]:
     """Yield the reporter of one run's chunks: a bar and a line of facts below it, or plain lines without a terminal."""
-    bar = Progress(
-        TextColumn("training"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("updates,"),
-        TimeRemainingColumn(compact=True), TextColumn("left"), console=console,
-    )  # fmt: skip
-    job = bar.add_task("training", total=None)
-    below = Text("compiling ...")
-    told = -1
-
-    def report(run: Run, chunk: Chunk) -> None:
-        nonlocal told
-        total = run.updates
-        line = facts(chunk, len(run.plan.lanes))
-        bar.update(job, completed=chunk.updates, total=total)
-        below.plain = line
-        if not console.is_terminal and chunk.updates * PLAIN_LINES // total > told:
-            told = chunk.updates * PLAIN_LINES // total
-            console.print(f"{chunk.updates:>9,} of {total:,} updates   {line}", highlight=False, soft_wrap=True)
-
-    if not console.is_terminal:
-        yield report
-        return
-    with Live(Group(bar, below), console=console, refresh_per_second=4):
-        yield report
+    with _telling(console, "training", "updates", "compiling ...", PLAIN_LINES) as tell:
+        yield lambda run, chunk: tell(chunk.updates, run.updates, facts(chunk, len(run.plan.lanes)))
 
 
 @contextmanager
 def collecting(console: Console, limits: Sequence[float], steps: int) -> Generator[Callable[[Climb], None]]:
     """Yield the reporter of a collection's batches: a bar over the steps of all limits, or lines without a terminal."""
-    bar = Progress(
-        TextColumn("collecting"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("steps,"),
-        TimeRemainingColumn(compact=True), TextColumn("left"), console=console,
-    )  # fmt: skip
-    total = len(limits) * steps
-    job = bar.add_task("collecting", total=total)
-    below = Text("starting the simulators ...")
-    told = -1
+    with _telling(console, "collecting", "steps", "starting the simulators ...", 2 * len(limits)) as tell:
 
-    def report(at: Climb) -> None:
-        nonlocal told
-        done = at.rung * steps + min(at.steps, steps)
-        bar.update(job, completed=done)
-        cost, multiplier = (",".join(f"{x:.3g}" for x in at.metrics[name]) for name in ("cost", "multiplier"))
-        below.plain = (
-            f"limit {at.limit:g}  reward {at.metrics['reward']:.4g}  cost {cost}  multiplier {multiplier}  "
-            f"exploration {at.metrics['deviation']:.2f}"
-        ).replace("limit inf", "no limit")
-        part = done * len(limits) * 2 // total
-        if not console.is_terminal and part > told:
-            told = part
-            console.print(f"{done:>10,} of {total:,} steps   {below.plain}", highlight=False, soft_wrap=True)
+        def report(at: Climb) -> None:
+            done = at.rung * steps + min(at.steps, steps)
+            cost, multiplier = (",".join(f"{x:.3g}" for x in at.metrics[name]) for name in ("cost", "multiplier"))
+            limit = "no limit" if np.isinf(at.limit) else f"limit {at.limit:g}"
+            said = f"{limit}  reward {at.metrics['reward']:.4g}  cost {cost}  multiplier {multiplier}"
+            tell(done, len(limits) * steps, f"{said}  exploration {at.metrics['deviation']:.2f}")
 
-    if not console.is_terminal:
-        yield report
-        return
-    with Live(Group(bar, below), console=console, refresh_per_second=4):
         yield report
 
 
 @contextmanager
 def simulating(console: Console) -> Generator[Callable[[int, int], None]]:
     """Yield the reporter of simulated episodes, (ended, of how many): a bar that goes away, or nothing."""
-    bar = Progress(
-        TextColumn("simulating"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("episodes,"),
-        TimeRemainingColumn(compact=True), TextColumn("left"), console=console, transient=True,
-    )  # fmt: skip
+    bar = _bar(console, "simulating", "episodes", transient=True)
     job = bar.add_task("simulating", total=None, visible=False)
     if not console.is_terminal:
         yield lambda ended, total: None
@@ -112,6 +70,37 @@ def counting(console: Console, doing: str, total: int, what: str) -> Generator[C
     with bar:
         job = bar.add_task(doing, total=total)
         yield lambda name: bar.advance(job)
+
+
+@contextmanager
+def _telling(
+    console: Console, doing: str, what: str, first: str, lines: int
+) -> Generator[Callable[[int, int, str], None]]:
+    """Yield what shows (done, of how many, facts): a bar with the facts below, or so many lines without a terminal."""
+    bar, below = _bar(console, doing, what), Text(first)
+    job = bar.add_task(doing, total=None)
+    told = -1
+
+    def tell(done: int, total: int, said: str) -> None:
+        nonlocal told
+        bar.update(job, completed=done, total=total)
+        below.plain = said
+        if not console.is_terminal and done * lines // total > told:
+            told = done * lines // total
+            console.print(f"{done:>10,} of {total:,} {what}   {said}", highlight=False, soft_wrap=True)
+
+    if not console.is_terminal:
+        yield tell
+        return
+    with Live(Group(bar, below), console=console, refresh_per_second=4):
+        yield tell
+
+
+def _bar(console: Console, doing: str, what: str, *, transient: bool = False) -> Progress:
+    return Progress(
+        TextColumn(doing), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn(f"{what},"),
+        TimeRemainingColumn(compact=True), TextColumn("left"), console=console, transient=transient,
+    )  # fmt: skip
 
 
 def facts(chunk: Chunk, lanes: int) -> str:
