@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from o3srl.errors import RunError
+from o3srl.errors import ConfigError, RunError
 
 
 @contextmanager
@@ -39,6 +39,20 @@ def write_whole(path: Path, content: bytes) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write JSON, indented, as a whole file; a number that is not finite is an error."""
     write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def refuse_file(flag: str, path: Path, kinds: Sequence[str], *, overwrite: bool | None = None) -> None:
+    """Raise unless `path`, given with `flag`, may be written: of one of the kinds, in a folder, over nothing.
+
+    `overwrite` is what was said where that flag is there: True allows what exists, False is told of it.
+    """
+    if path.suffix.lower() not in kinds:
+        raise ConfigError(f"{flag} {path}: let its name end in {' or '.join(kinds)}.")
+    if (path.exists() or path.is_symlink()) and not overwrite:
+        way = "remove it first" if overwrite is None else "replace it with --overwrite"
+        raise ConfigError(f"{flag} {path} exists already, and is left alone. Name another file, or {way}.")
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(f"{flag} {path}: there is no folder {path.parent}. Make it, or name another.")
 
 
 def refuse_occupied(directory: Path, own: Collection[str], overwrite: bool, ways_out: str) -> None:

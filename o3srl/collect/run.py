@@ -29,7 +29,7 @@ from o3srl.data.write import write_hdf5
 from o3srl.envs.pool import PATIENCE
 from o3srl.envs.tasks import Task, find
 from o3srl.errors import ConfigError
-from o3srl.files import write_json
+from o3srl.files import refuse_file, write_json
 from o3srl.policy import in_box
 from o3srl.train import raw_key
 
@@ -168,12 +168,7 @@ def limit_of(text: str) -> float:
 def check(asked: Asked, out: Path, overwrite: bool) -> tuple[Task, thin.Envelope | None, int]:
     """Return the task, envelope and number of episodes that were asked for; raise before anything is written."""
     task = find(asked.task)
-    if out.suffix not in (".hdf5", ".h5"):
-        raise ConfigError(f"--out {out} should end in .hdf5, which is the format that is written.")
-    if out.exists() and not overwrite:
-        raise ConfigError(f"{out} exists. Choose another --out, or replace it with --overwrite.")
-    if not out.parent.is_dir():
-        raise ConfigError(f"There is no folder {out.parent} to write {out.name} into.")
+    refuse_file("--out", out, (".hdf5", ".h5"), overwrite=overwrite)
     if not asked.limits or any(limit < 0 or math.isnan(limit) for limit in asked.limits):
         raise ConfigError("--limits takes costs per episode, not negative, and `none` for no limit: 5 10 20 none.")
     for name in ("steps", "environments", "costs", "episodes", "horizon"):

@@ -9,22 +9,16 @@ from pathlib import Path
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from o3srl.errors import ConfigError
 from o3srl.experiment.plot import LIGHT, SCATTER, Cloud, Dots, Numbers, draw_cloud, style_in
 from o3srl.experiment.record import best_within
-from o3srl.files import write_whole
+from o3srl.files import refuse_file, write_whole
 
 FORMATS = (".png", ".svg", ".pdf")
 
 
 def refuse_picture(path: Path) -> None:
     """Raise unless a picture may be written to `path`: of a known format, in a folder that is there, over nothing."""
-    if path.suffix.lower() not in FORMATS:
-        raise ConfigError(f"--picture {path}: a picture is {', '.join(FORMATS)}; let its name end so.")
-    if not path.parent.is_dir():
-        raise ConfigError(f"--picture {path}: there is no folder {path.parent}. Make it, or name another.")
-    if path.exists() or path.is_symlink():
-        raise ConfigError(f"--picture {path} exists already, and is left alone. Name another file, or remove it first.")
+    refuse_file("--picture", path, FORMATS)
 
 
 def write_scatter(path: Path, title: str, returns: Numbers, costs: Numbers, limits: Sequence[float]) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from o3srl.errors import ConfigError
-from o3srl.files import write_whole
+from o3srl.files import refuse_file, write_whole
 
 Numbers = npt.NDArray[Any]
 Frame = npt.NDArray[np.uint8]
@@ -48,7 +48,7 @@ def with_account(frames: Sequence[Frame], account: Account, every: int = 1) -> l
 
 def write(path: Path, pictures: Sequence[Any], per_second: float) -> None:
     """Write a film, .gif or .mp4 (which takes ffmpeg), whole."""
-    if path.suffix == ".gif":
+    if path.suffix.lower() == ".gif":
         with tempfile.TemporaryDirectory() as folder:
             aside = Path(folder) / "film.gif"
             small = [picture.quantize(64, method=Image.Quantize.MEDIANCUT) for picture in pictures]
@@ -69,13 +69,8 @@ def write(path: Path, pictures: Sequence[Any], per_second: float) -> None:
 
 def check(path: Path) -> None:
     """Raise unless a film can be written there; before anything is simulated."""
-    if path.suffix not in KINDS:
-        raise ConfigError(f"--render {path} should end in .gif or .mp4.")
-    if path.exists():
-        raise ConfigError(f"{path} exists. Choose another name for --render, or remove it.")
-    if not path.absolute().parent.is_dir():
-        raise ConfigError(f"There is no folder {path.parent} to write {path.name} into.")
-    if path.suffix == ".mp4" and shutil.which("ffmpeg") is None:
+    refuse_file("--render", path, KINDS)
+    if path.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
         raise ConfigError("An .mp4 takes ffmpeg, which is not installed here. Install it, or render a .gif.")
 
 
